@@ -30,7 +30,6 @@ type TokenSource struct {
 	renewAt Instant    // when to get another one; zero: only when this one is refused
 	ends    Instant    // zero: not known
 	tried   Instant    // when the last fetch began
-	err     error      // of the last fetch
 	running *tokenFetch
 }
 
@@ -116,7 +115,7 @@ func (s *TokenSource) begin() *tokenFetch {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		f.token, f.err = token, err
-		if s.running, s.err = nil, err; err == nil {
+		if s.running = nil; err == nil {
 			s.keep(token, begun)
 		} else {
 			f.err = fmt.Errorf("%s: %w", s.name, err)

@@ -29,10 +29,15 @@ func (c caller) mayAcquire(p *acquireParams) error {
 	if err == nil && c.id != "" {
 		err = c.CheckPriority(p.Priority)
 	}
-	if err != nil {
-		return forbiddenError(err.Error())
+	return forbid(err)
+}
+
+// forbid makes an error, if there is one, a refusal of what a caller wants.
+func forbid(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return forbiddenError(err.Error())
 }
 
 // mayOperate returns an error if c may not do what, which takes an operator.
@@ -45,10 +50,7 @@ func (c caller) mayOperate(what string) error {
 
 // mayOperateOn returns an error if c, an operator, may not do so in the pool of a type.
 func (c caller) mayOperateOn(typ string) error {
-	if err := c.CheckPool(typ); err != nil {
-		return forbiddenError(err.Error())
-	}
-	return nil
+	return forbid(c.CheckPool(typ))
 }
 
 // mayOperateOnAll returns an error if c may not do what, which concerns all pools.

@@ -83,7 +83,7 @@ type Idle struct {
 type Server struct {
 	handler  handler
 	http     http.Server
-	store    store.Store    // nil: in memory, or in etcd
+	store    store.Store    // nil: in memory, or the election's
 	election store.Election // nil: this server always leads
 	idle     *idle.Watch    // nil: the server does not stop by itself
 	terms    termOptions    // options of each term

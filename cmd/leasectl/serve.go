@@ -91,7 +91,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		return err
 	}
 	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, PriorityAging: o.priorityAging(), Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
-	defer set.hearHangups(o)()
+	defer set.catchHangups(o)()
 	if err := set.read(ctx, o); err != nil {
 		return err
 	}

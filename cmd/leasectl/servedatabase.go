@@ -52,6 +52,9 @@ func (o *databaseOptions) bind(flags *pflag.FlagSet) {
 // check refuses flags for a database if data is no URL of it, and a certificate or key without the
 // other.
 func (o *databaseOptions) check(data string, flags *pflag.FlagSet) error {
+	if flags.Changed("data-schema") && !postgres.IsURL(data) {
+		return usagef("--data-schema needs --data postgres://USER@HOST/DB")
+	}
 	var err error
 	switch {
 	case postgres.IsURL(data):
@@ -68,9 +71,6 @@ func (o *databaseOptions) check(data string, flags *pflag.FlagSet) error {
 			if flags.Changed(only[0]) {
 				return usagef("--%s needs --data etcd://HOST:PORT,…/PREFIX", only[0])
 			}
-		}
-		if flags.Changed("data-schema") {
-			return usagef("--data-schema needs --data postgres://USER@HOST/DB")
 		}
 		return nil
 	}
@@ -96,9 +96,6 @@ func (o *databaseOptions) checkPostgres(data string, flags *pflag.FlagSet) error
 }
 
 func (o *databaseOptions) checkEtcd(data string, flags *pflag.FlagSet) error {
-	if flags.Changed("data-schema") {
-		return usagef("--data-schema needs --data postgres://USER@HOST/DB")
-	}
 	address, err := etcd.ParseURL(data)
 	switch {
 	case err != nil:

@@ -64,8 +64,12 @@ func (s *settings) logStart(o *serveOptions) {
 	if data == "" {
 		data = "in memory"
 	}
+	tokens := 0
+	if a := s.options.Auth; a != nil {
+		tokens = len(a.Tokens)
+	}
 	s.options.Log.Info("serving", "version", version(), "data", data, "pools", poolSizes(s.options.Pools),
-		"tokens", len(s.auth.Tokens)+len(s.tokens), issuersOf(s.auth), "tls", o.tlsCert != "")
+		"tokens", tokens, issuersOf(s.auth), "tls", o.tlsCert != "")
 }
 
 // issuersOf names the issuers whose tokens are accepted. Handlers leave it out if there are none.

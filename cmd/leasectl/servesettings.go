@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -85,16 +84,13 @@ func (s *settings) takePools(ofFile []pool.Config) error {
 	return s.server.SetPools(pools)
 }
 
-// takeAuth sets who may ask to what --auth and --tokens say. A token that both have would be of one
-// caller or of another.
+// takeAuth sets who may ask to what --auth and --tokens say. A token that both have is that of
+// --auth, so that a line can move between the files, whichever is read first.
 func (s *settings) takeAuth(c auth.Config, tokens []auth.Token) error {
-	both := auth.Config{Tokens: slices.Concat(c.Tokens, tokens), Issuers: c.Issuers}
-	for _, t := range tokens {
-		same := func(other auth.Token) bool { return other.Sum == t.Sum }
-		if i := slices.IndexFunc(c.Tokens, same); i >= 0 {
-			return fmt.Errorf("the token of %s in --tokens is that of %s in --auth", t.Name, c.Tokens[i].Name)
-		}
+	inAuth := func(t auth.Token) bool {
+		return slices.ContainsFunc(c.Tokens, func(other auth.Token) bool { return other.Sum == t.Sum })
 	}
+	both := auth.Config{Tokens: slices.Concat(c.Tokens, slices.DeleteFunc(slices.Clone(tokens), inAuth)), Issuers: c.Issuers}
 	s.auth, s.tokens = c, tokens
 	if s.server == nil {
 		s.options.Auth = &both
@@ -104,9 +100,9 @@ func (s *settings) takeAuth(c auth.Config, tokens []auth.Token) error {
 	return nil
 }
 
-// hearHangups makes SIGHUP reload the files of o until restore is called, also if it comes before
+// catchHangups makes SIGHUP reload the files of o until restore is called, also if it comes before
 // the server serves. Without files SIGHUP ends the program, as in other commands.
-func (s *settings) hearHangups(o *serveOptions) (restore func()) {
+func (s *settings) catchHangups(o *serveOptions) (restore func()) {
 	if o.config == "" && !o.asksForTokens() && o.tlsCert == "" {
 		return func() {}
 	}

@@ -64,7 +64,7 @@ func audienceOf(from string) (audience string, github bool) {
 	return audience, github && audience != "" && !strings.ContainsAny(audience, " \t\n")
 }
 
-// command returns a function that runs a command in the directory of this program.
+// command returns a function that runs a command in this program's working directory.
 func command(text string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var env []string

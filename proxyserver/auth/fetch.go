@@ -36,7 +36,7 @@ func (i Issuer) fetchKeys(ctx context.Context, through http.RoundTripper) ([]jos
 	}
 	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, client), i.URL)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, withoutMethod(err)
 	}
 	var metadata struct {
 		Keys string `json:"jwks_uri"`
@@ -47,13 +47,16 @@ func (i Issuer) fetchKeys(ctx context.Context, through http.RoundTripper) ([]jos
 	if err := CheckIssuer(metadata.Keys); err != nil {
 		return nil, fmt.Errorf("its jwks_uri %q: %w", metadata.Keys, err)
 	}
+	if strings.HasPrefix(i.URL, "https:") && !strings.HasPrefix(metadata.Keys, "https:") {
+		return nil, fmt.Errorf("its jwks_uri %q is not https://, as the issuer is", metadata.Keys)
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, metadata.Keys, nil)
 	if err != nil {
 		return nil, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, withoutURL(err)
+		return nil, withoutMethod(err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
@@ -137,7 +140,7 @@ func (t boundedTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if resp.StatusCode/100 == 3 {
 		resp.Body.Close()
-		return nil, fmt.Errorf("%s redirects, which is not followed", req.URL)
+		return nil, errors.New("it redirects, which is not followed")
 	}
 	if resp.StatusCode != http.StatusOK { // its text may be anything
 		resp.Body.Close()
@@ -163,8 +166,8 @@ func (b boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// withoutURL removes the method that net/http puts before an error.
-func withoutURL(err error) error {
+// withoutMethod removes the method that net/http puts before an error.
+func withoutMethod(err error) error {
 	if u, ok := errors.AsType[*url.Error](err); ok {
 		return fmt.Errorf("%s: %w", u.URL, u.Err)
 	}

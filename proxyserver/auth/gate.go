@@ -41,9 +41,6 @@ const (
 	Unreachable  Reason = "unreachable" // the issuer does not tell its keys
 )
 
-// Reasons are all reasons.
-var Reasons = []Reason{NoToken, UnknownToken, Malformed, OtherIssuer, UnknownKey, Signature, Audience, Expired, TooEarly, NoRule, Unreachable}
-
 // Refusal says why nobody was let in.
 type Refusal struct {
 	Reason Reason

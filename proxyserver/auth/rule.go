@@ -108,7 +108,7 @@ func (r Rule) nameOf(c claims) (string, bool) {
 	return name, true
 }
 
-// String describes c for a caller that no rule matches: the claims that rules look at come first.
+// describe returns c as text for a caller that no rule matches: the claims that rules look at come first.
 func (c claims) describe(rules []Rule) string {
 	looked := make(map[string]bool)
 	for _, r := range rules {

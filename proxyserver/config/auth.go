@@ -28,7 +28,7 @@ import (
 //	- issuer: https://token.actions.githubusercontent.com
 //	  audience: leasectl           # that the tokens must be for
 //	  ca: ca.pem                   # authorities that vouch for the issuer, instead of the system's
-//	  token_file: token            # has the token to show to the issuer, as Kubernetes wants
+//	  token_file: token            # has the token to show to hosts that ca vouches for, as Kubernetes wants
 //	  rules:                       # the first that matches counts
 //	  - claims: {repository: "acme/*", ref: refs/heads/main}
 //	    name: "{repository}"
@@ -85,15 +85,12 @@ func (p *authParser) rights(to *auth.Rights) map[string]func(key, value *yaml.No
 			p.each(value, "pools", func(entry *yaml.Node) { to.Pools = append(to.Pools, p.text("a pool", entry)) })
 		},
 		"max_priority": func(key, value *yaml.Node) {
-			if to.MaxPriority = p.number(key, value, 0); to.MaxPriority > mostPriority {
-				p.errorf(value, "max_priority %d is more than %d", to.MaxPriority, mostPriority)
+			if to.MaxPriority = p.number(key, value, 0); to.MaxPriority > leaseapi.MaxPriority {
+				p.errorf(value, "max_priority %d is more than %d", to.MaxPriority, leaseapi.MaxPriority)
 			}
 		},
 	}
 }
-
-// mostPriority is the greatest priority of a request.
-const mostPriority = 100
 
 func (p *authParser) token(at *yaml.Node) {
 	var t auth.Token
@@ -169,6 +166,8 @@ func (p *authParser) issuer(at *yaml.Node) {
 		p.errorf(at, "issuer %q has no audience: a token that was made for somebody else would do", i.URL)
 	case i.Rules == nil:
 		p.errorf(at, "issuer %q has no rules: it would let nobody in", i.URL)
+	case i.TokenFile != "" && i.CAFile == "":
+		p.errorf(at, "issuer %q has a token_file and no ca: the token would be shown to whatever host has the issuer's keys", i.URL)
 	default:
 		p.config.Issuers = append(p.config.Issuers, i)
 	}

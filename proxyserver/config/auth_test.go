@@ -156,3 +156,16 @@ func TestSecretFiles(t *testing.T) {
 		t.Errorf("applied %d times (%v)", n, err)
 	}
 }
+
+// The token that a server shows to an issuer is for hosts that a certain authority vouches for.
+func TestTokenFileNeedsCA(t *testing.T) {
+	_, err := ParseAuth("/etc/l/auth.yaml", []byte(`issuers:
+- issuer: https://kubernetes.default.svc
+  token_file: /var/run/token
+  audience: leasectl
+  rules: [{claims: {sub: "*"}, name: "{sub}"}]
+`), nil)
+	if err == nil || !strings.Contains(err.Error(), "token_file and no ca") {
+		t.Errorf("%v", err)
+	}
+}
