@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Defaults and limits of a [Config].
@@ -263,4 +266,165 @@ func (g *ledger) refill(p *pool) {
 			p.stock = append(p.stock, name)
 		}
 	}
+}
+
+// Check reports what is wrong with the pool taken alone: a type or name that is not valid, or a
+// number out of range.
+func (c Config) Check() error {
+	var errs []error
+	if err := leaseapi.CheckType(c.Type); err != nil {
+		errs = append(errs, err)
+	}
+	if err := c.checkStock(); err != nil {
+		errs = append(errs, err)
+	}
+	switch {
+	case c.DefaultTTL < 0 || c.MaxTTL < 0 || c.V1TTL < 0:
+		errs = append(errs, errors.New("a TTL is negative"))
+	case c.MaxTTL > 0 && c.DefaultTTL > c.MaxTTL:
+		errs = append(errs, fmt.Errorf("default TTL %v is above the maximum %v", c.DefaultTTL, c.MaxTTL))
+	}
+	if c.MaxTTL > 0 && c.V1TTL > c.MaxTTL {
+		errs = append(errs, fmt.Errorf("the TTL for version 1 %v is above the maximum %v", c.V1TTL, c.MaxTTL))
+	}
+	if c.MaxWaiters < 0 {
+		errs = append(errs, errors.New("the limit on waiters is negative"))
+	}
+	if c.Pace < 0 {
+		errs = append(errs, errors.New("the pace is negative"))
+	}
+	if c.Hold < 0 {
+		errs = append(errs, errors.New("the hold is negative"))
+	}
+	if c.Adapt != nil {
+		errs = append(errs, c.Adapt.check(c.Capacity()))
+	}
+	if c.LockDelay < 0 {
+		errs = append(errs, errors.New("the lock delay is negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// Check reports what is wrong with configs, each alone and all together. [New] and
+// [Set.Reconfigure] refuse configs with such an error.
+func Check(configs []Config) error {
+	var errs []error
+	types := make(map[string]bool)
+	pools := make(map[string]string) // by name
+	counted := make(map[string]bool)
+	for _, c := range configs {
+		counted[c.Type] = c.counted()
+	}
+	for _, c := range configs {
+		err := c.Check()
+		switch {
+		case err != nil:
+		case types[c.Type]:
+			err = errors.New("there are two pools of this type")
+		default:
+			for _, name := range c.Names {
+				if other, taken := pools[name]; taken {
+					err = fmt.Errorf("name %q is already in pool %q: names are unique", name, other)
+					break
+				}
+				if typ := MadeUpFor(name); counted[typ] {
+					err = fmt.Errorf("name %q looks like one of pool %q, which has units and makes up its names", name, typ)
+					break
+				}
+				pools[name] = c.Type
+			}
+		}
+		types[c.Type] = true
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pool %q: %w", c.Type, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkStock reports what is wrong with the names or units of c.
+func (c Config) checkStock() error {
+	if !c.counted() {
+		return c.checkListed()
+	}
+	switch {
+	case len(c.Names) > 0:
+		return errors.New("a pool has names or units, not both")
+	case c.Units < 1 || c.Units > MaxUnits:
+		return fmt.Errorf("%d units: a pool has 1 to %d", c.Units, MaxUnits)
+	case c.Unknown < 0 || c.Unknown > c.Units:
+		return fmt.Errorf("an unknown request takes %d units, and the pool has %d", c.Unknown, c.Units)
+	case c.Cost != nil && c.Unknown == 0:
+		return errors.New("the pool has a cost: say how many units a request takes whose items are unknown")
+	case c.Overcommit < 0 || c.Overcommit > MaxUnits:
+		return fmt.Errorf("an overcommit of %d units: it may be 0 to %d", c.Overcommit, MaxUnits)
+	}
+	if c.Unit != "" {
+		if err := leaseapi.CheckUnit(c.Unit); err != nil {
+			return err
+		}
+	}
+	if c.Cost != nil {
+		if err := c.Cost.check(c.Units); err != nil {
+			return err
+		}
+	}
+	return leaseapi.CheckName(madeUp(c.Type, lastMadeUp)) // a type may have a slash, a name may not
+}
+
+// checkListed is checkStock of a listed pool.
+func (c Config) checkListed() error {
+	if n := len(c.Names); n < 1 || n > MaxCapacity {
+		return fmt.Errorf("%d names: a pool has 1 to %d", n, MaxCapacity)
+	}
+	if c.Unit != "" || c.Cost != nil || c.Unknown != 0 || c.Overcommit != 0 {
+		return errors.New("unit, cost, unknown and overcommit are for pools that have units, not names")
+	}
+	for _, name := range c.Names {
+		if err := leaseapi.CheckName(name); err != nil {
+			return err // one is enough to find the cause; the list may be long
+		}
+	}
+	return nil
+}
+
+// Numbered returns the names of a pool whose n resources have none of their own:
+// typ-0 to typ-(n-1).
+func Numbered(typ string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = madeUp(typ, i)
+	}
+	return names
+}
+
+// lastMadeUp is the last K of the names TYPE-K of a counted pool; the next is 1
+// again. A lease is over and forgotten long before its name comes again.
+const lastMadeUp = 1_000_000
+
+// madeUp returns the name typ-k.
+func madeUp(typ string, k int) string { return typ + "-" + strconv.Itoa(k) }
+
+// MadeUpFor returns the type of the counted pool that would make up this name; "" if none
+// would.
+func MadeUpFor(name string) (typ string) {
+	i := strings.LastIndexByte(name, '-')
+	if i < 0 || i == len(name)-1 || strings.Trim(name[i+1:], "0123456789") != "" {
+		return ""
+	}
+	return name[:i]
+}
+
+// unitsOf returns how many units q asks for: its count, or the cost of its items, or else the
+// Unknown of the pool. It fails with [ErrNoCost].
+func (c Config) unitsOf(q Request) (int, error) {
+	switch {
+	case q.saysCount():
+		return q.Count, nil
+	case q.HasItems && c.Cost == nil:
+		return 0, ErrNoCost
+	case q.HasItems:
+		return c.Cost.Units(q.Items), nil
+	}
+	return max(c.Unknown, 1), nil
 }

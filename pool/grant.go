@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// serve makes the grants that are possible in the touched pools. The first active waiter whose
-// key nobody holds is next, and while it does not fit, others may overtake it: see nextGrant.
+// serve makes the grants that are possible in the touched pools. The first active waiter
+// that no key keeps out is next, and while it does not fit, others may overtake it: see nextGrant.
 // Nobody does while the pace delays a grant, or while the pool is paused.
 func (g *ledger) serve() {
 	for i := 0; i < len(g.touched); i++ { // a grant may touch more

@@ -211,7 +211,7 @@ func TestOvertakenFollower(t *testing.T) {
 	}
 }
 
-// randomWeights plays random requests of random weights, priorities and keys in one pool, whose
+// randomWeights plays random requests of random weights and priorities in one pool, whose
 // clients all stay. see is called before a grant is counted, with those that wait and what is free.
 func randomWeights(t *rapid.T, c Config, most int, see func(set *Set, now time.Duration, granted string, waiting map[string]*seen, free int)) {
 	c.Type = "t"

@@ -436,18 +436,24 @@ func (m *sim) breakLease(name, why string, immediately bool) {
 	m.mustBe(err, want)
 }
 
+// waiter returns a request that waits, or the error for an operator who takes another for one.
+func (m *sim) waiter(id string) (*modelRequest, error) {
+	switch r := m.requests[id]; {
+	case r == nil && m.isEnded[id] != nil:
+		return nil, m.isEnded[id]
+	case r == nil:
+		return nil, ErrUnknownRequest
+	case !r.queued:
+		return nil, ErrNotQueued
+	default:
+		return r, nil
+	}
+}
+
 func (m *sim) removeWaiter(id, why string) {
 	m.logf("remove %s %q", id, why)
-	r := m.requests[id]
-	var want error
-	switch {
-	case r == nil && m.isEnded[id] != nil:
-		want = m.isEnded[id]
-	case r == nil:
-		want = ErrUnknownRequest
-	case !r.queued:
-		want = ErrNotQueued
-	default:
+	r, want := m.waiter(id)
+	if want == nil {
 		m.count("removed")
 		m.leaving[id] = &RemovedError{why}
 		if !r.Anonymous {
@@ -464,17 +470,9 @@ func (m *sim) removeWaiter(id, why string) {
 
 func (m *sim) move(id string, priority int) {
 	m.logf("move %s to %d", id, priority)
-	r := m.requests[id]
+	r, want := m.waiter(id)
 	before := 0
-	var want error
-	switch {
-	case r == nil && m.isEnded[id] != nil:
-		want = m.isEnded[id]
-	case r == nil:
-		want = ErrUnknownRequest
-	case !r.queued:
-		want = ErrNotQueued
-	default:
+	if want == nil {
 		before, r.priority = r.priority, priority
 		r.pool.sort()
 		r.pool.dirty = true

@@ -32,7 +32,7 @@ func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) 
 	switch {
 	case ok:
 	case h.election != nil:
-		problem(w, http.StatusConflict, leaseapi.ProblemNoStore, "the leases are in etcd: etcdctl snapshot save makes a backup")
+		problem(w, http.StatusConflict, leaseapi.ProblemNoStore, "the leases are in a database of several servers, which has its own backups: etcdctl snapshot save, or pg_dump")
 		return
 	default:
 		problem(w, http.StatusConflict, leaseapi.ProblemNoStore, "the server keeps its state in memory only: there is nothing to copy")

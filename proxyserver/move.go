@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -10,16 +11,7 @@ import (
 
 func (h *handler) serveMove(c caller, w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.MoveRequest
-	check := func() error {
-		if err := leaseapi.CheckRequestID(req.RequestID); err != nil {
-			return err
-		}
-		if err := leaseapi.CheckPriority(req.Priority); err != nil {
-			return err
-		}
-		return checkReason(req.Reason)
-	}
-	if !h.readOperation(c, "to move a waiter", w, r, &req, check) {
+	if !h.readOperation(c, "to move a waiter", w, r, &req, func() error { return checkMove(req) }) {
 		return
 	}
 	reply, err := h.move(c, req)
@@ -28,6 +20,10 @@ func (h *handler) serveMove(c caller, w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer(w, http.StatusOK, reply)
+}
+
+func checkMove(req leaseapi.MoveRequest) error {
+	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), leaseapi.CheckPriority(req.Priority), checkReason(req.Reason))
 }
 
 // move does what req asks for. A second copy of the request succeeds, too.

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,17 +13,15 @@ import (
 
 func (h *handler) servePause(c caller, w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.PauseRequest
-	check := func() error {
-		if err := leaseapi.CheckType(req.Type); err != nil {
-			return err
-		}
-		return checkReason(req.Reason)
-	}
-	if !h.readOperation(c, "to pause a pool", w, r, &req, check) {
+	if !h.readOperation(c, "to pause a pool", w, r, &req, func() error { return checkPause(req) }) {
 		return
 	}
 	reply, err := h.pause(c, req)
 	h.answerPause(w, reply, err)
+}
+
+func checkPause(req leaseapi.PauseRequest) error {
+	return cmp.Or(leaseapi.CheckType(req.Type), checkReason(req.Reason))
 }
 
 // pause does what req asks for.

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -11,13 +12,7 @@ import (
 
 func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) {
 	var req leaseapi.RemoveRequest
-	check := func() error {
-		if err := leaseapi.CheckRequestID(req.RequestID); err != nil {
-			return err
-		}
-		return checkReason(req.Reason)
-	}
-	if !h.readOperation(c, "to remove a waiter", w, r, &req, check) {
+	if !h.readOperation(c, "to remove a waiter", w, r, &req, func() error { return checkRemove(req) }) {
 		return
 	}
 	reply, err := h.remove(c, req)
@@ -26,6 +21,10 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	answer(w, http.StatusOK, reply)
+}
+
+func checkRemove(req leaseapi.RemoveRequest) error {
+	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), checkReason(req.Reason))
 }
 
 // refuseWaiter answers an operator's call about a request that does not wait.

@@ -35,49 +35,47 @@ func (s site) Leader() *leaseapi.Leader { return s.h.leader() }
 func (s site) Term() ui.Term { return shownTerm{s.h.term()} }
 
 func (s site) Pause(by auth.Token, typ, reason string) error {
-	return operate(reason, func() error {
-		_, err := s.h.pause(callerOf(by.Caller()), leaseapi.PauseRequest{Type: typ, Reason: reason})
+	req := leaseapi.PauseRequest{Type: typ, Reason: reason}
+	if err := checkPause(req); err != nil {
 		return err
-	})
+	}
+	_, err := s.h.pause(callerOf(by.Caller()), req)
+	return err
 }
 
+// Resume has no reason on the wire. Here it has one, for the log.
 func (s site) Resume(by auth.Token, typ, reason string) error {
-	return operate(reason, func() error {
-		_, err := s.h.resume(callerOf(by.Caller()), leaseapi.ResumeRequest{Type: typ}, reason)
-		return err
-	})
-}
-
-func (s site) Remove(by auth.Token, requestID, reason string) error {
-	return operate(reason, func() error {
-		_, err := s.h.remove(callerOf(by.Caller()), leaseapi.RemoveRequest{RequestID: requestID, Reason: reason})
-		return err
-	})
-}
-
-func (s site) Move(by auth.Token, requestID string, priority int, reason string) error {
-	return operate(reason, func() error {
-		if err := leaseapi.CheckPriority(priority); err != nil {
-			return err
-		}
-		_, err := s.h.move(callerOf(by.Caller()), leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason})
-		return err
-	})
-}
-
-func (s site) Break(by auth.Token, req leaseapi.BreakRequest) error {
-	return operate(req.Reason, func() error {
-		_, err := s.h.breakLease(callerOf(by.Caller()), req)
-		return err
-	})
-}
-
-// operate does an operation for which reason is a reason.
-func operate(reason string, do func() error) error {
 	if err := checkReason(reason); err != nil {
 		return err
 	}
-	return do()
+	_, err := s.h.resume(callerOf(by.Caller()), leaseapi.ResumeRequest{Type: typ}, reason)
+	return err
+}
+
+func (s site) Remove(by auth.Token, requestID, reason string) error {
+	req := leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}
+	if err := checkRemove(req); err != nil {
+		return err
+	}
+	_, err := s.h.remove(callerOf(by.Caller()), req)
+	return err
+}
+
+func (s site) Move(by auth.Token, requestID string, priority int, reason string) error {
+	req := leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason}
+	if err := checkMove(req); err != nil {
+		return err
+	}
+	_, err := s.h.move(callerOf(by.Caller()), req)
+	return err
+}
+
+func (s site) Break(by auth.Token, req leaseapi.BreakRequest) error {
+	if err := checkBreak(req); err != nil {
+		return err
+	}
+	_, err := s.h.breakLease(callerOf(by.Caller()), req)
+	return err
 }
 
 func (s site) Unavailable(err error) bool { return refusesAll(err) }

@@ -8,7 +8,7 @@
 //   - Counts are in memory, and begin at zero with each process.
 //
 // [Counts] is safe for concurrent use. VictoriaMetrics/metrics counts and writes the numbers;
-// prometheus/client_golang would cost every command three times as much at its start.
+// prometheus/client_golang would cost every command several times as much at its start.
 package metrics
 
 import (
@@ -90,7 +90,7 @@ func New() *Counts {
 	m.notAdmitted = m.family("leasectl_not_admitted_total", "counter", "Calls whose sender was not let in, by why; the issuer is empty if the token names none of the server's file.")
 	m.commitSeconds = m.family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.").histogram(commitBounds)
 	m.commitChanges = m.family("leasectl_commit_changes", "histogram", "Changes that became durable together.").histogram(changesBounds)
-	m.commitErrors = m.family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server ends, or stands by if its store is in etcd.").counter()
+	m.commitErrors = m.family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server ends, or stands by if several servers share the store.").counter()
 	m.stalls = m.family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.").counter()
 	m.reloads = m.family("leasectl_reloads_total", "counter", "Files that were read again, by whether they were taken up.")
 	return m

@@ -65,7 +65,7 @@ func series(name string, labels ...string) string {
 	return name
 }
 
-// WritePools writes how many leases are held, and how many requests wait.
+// WritePools writes the state of each pool.
 func WritePools(t *Text, totals []pool.PoolStatus) {
 	gauge := func(name, help string, value func(pool.PoolStatus) float64) {
 		t.Family(name, "gauge", help)

@@ -133,7 +133,7 @@ func (u *UI) serveOperation(user auth.Token, op operation, w http.ResponseWriter
 		u.server.Refused("forbidden")
 		text := "This takes a token that is marked admin."
 		if !u.asksForTokens() {
-			text = "A server without tokens only shows: start it with --tokens, or use leasectl."
+			text = "A server without tokens only shows: start it with --auth or --tokens, or use leasectl."
 		}
 		u.message(w, r, http.StatusForbidden, "Not allowed", text)
 		return
