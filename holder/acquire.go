@@ -203,7 +203,7 @@ func heldError(path string, r lockfile.Record) error {
 	case lockfile.StateQueued:
 		return fmt.Errorf("handle %s already waits for a lease of type %q: %w: release it, or use leasectl reacquire", path, r.Type, ErrHeld)
 	case lockfile.StateReleasing:
-		return fmt.Errorf("handle %s has a release that did not reach the proxy yet: %w: release it again, or use leasectl reacquire", path, ErrHeld)
+		return fmt.Errorf("handle %s has a release that the proxy has not confirmed: %w: release it again, or use leasectl reacquire", path, ErrHeld)
 	}
 	return fmt.Errorf("handle %s already holds %v: %w: release it, or use leasectl reacquire", path, r.Names(), ErrHeld)
 }

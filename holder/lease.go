@@ -201,7 +201,7 @@ func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
 // a shared lease. Callers use it before they acquire another lease into the handle: that
 // acquire gives back only the leases that the handle still has.
 func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err error) {
-	if l.part != nil {
+	if l.part != nil || l.over.Load() {
 		return nil, nil
 	}
 	if _, err := l.handle.Read(); !errors.Is(err, fs.ErrNotExist) {

@@ -139,7 +139,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 }
 
 // replaces tells whether a further attempt gives r back before it acquires: r is the lease of
-// the attempt before, or its handle still owes leases. A lease that another process has put
+// the attempt before, or the release of its handle has begun. A lease that another process has put
 // into the handle meanwhile belongs to that process.
 func (s *supervisor) replaces(r holder.Record) bool {
 	return s.lease != nil && s.lease.Is(r) || r.State == holder.StateReleasing
