@@ -292,8 +292,12 @@ func TestLostAnswers(t *testing.T) {
 			l := gain(t, e)
 			load(t, l)
 			for i := range 4 {
-				w.disturb(once("WITH fence", f))
+				rule, met := once("EXECUTE leasectl_commit", f)
+				w.disturb(rule)
 				commit(t, l, granted(fmt.Sprint("q-", i), uint64(i+1)))
+				if !met() {
+					t.Error("no commit was disturbed")
+				}
 				if i%2 == 1 {
 					commit(t, l, done(fmt.Sprint("q-", i)))
 				}
