@@ -351,15 +351,17 @@ func TestHandOver(t *testing.T) {
 	o.TTL, o.Advertise = time.Hour, "http://first"
 	first, next := gain(t, elector(t, o)), elector(t, o)
 	load(t, first)
-	go func() {
+	var resigned sync.WaitGroup
+	resigned.Go(func() {
 		for next.Leader().URL == "" && t.Context().Err() == nil { // until it stands by
 			time.Sleep(time.Millisecond)
 		}
 		if err := first.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
+	})
 	gain(t, next) // within patience, not within a quarter of an hour
+	resigned.Wait()
 }
 
 // Whatever the database's settings are, a session has its own where they matter.
@@ -499,11 +501,23 @@ func TestPassword(t *testing.T) {
 	password("wrong")
 	var log logged
 	e := elector(t, Options{URL: strings.Replace(c.URL(), pgtest.User+"@", "leases@", 1) + "&passfile=" + file, TTL: 8 * time.Second, Log: log.logger()})
-	gained := make(chan store.Lead, 1)
-	go func() { gained <- gain(t, e) }()
+	var gaining sync.WaitGroup
+	t.Cleanup(gaining.Wait) // t.Context() ends before cleanups run
+	var l store.Lead
+	gained := make(chan error, 1)
+	gaining.Go(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var err error
+		l, err = e.Gain(ctx)
+		gained <- err
+	})
 	log.awaits(t, "PostgreSQL refuses our user")
 	password("first")
-	l := <-gained
+	if err := <-gained; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
 	load(t, l)
 	c.Do(t, "ALTER ROLE leases PASSWORD 'second'")
 	password("second")
@@ -532,10 +546,12 @@ func TestTooManyConnections(t *testing.T) {
 	}
 	commit(t, l, granted("q-1", 2))
 	var log logged
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	next := elector(t, Options{URL: url, Log: log.logger()})
-	go next.Gain(ctx)
+	ctx, cancel := context.WithCancel(t.Context())
+	var standby sync.WaitGroup
+	defer standby.Wait()
+	defer cancel()
+	standby.Go(func() { next.Gain(ctx) })
 	log.awaits(t, "PostgreSQL takes no more connections")
 	commit(t, l, granted("q-2", 3))
 }

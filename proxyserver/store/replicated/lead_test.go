@@ -243,11 +243,12 @@ func TestResigns(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
 		old := a.lead(t, time.Second)
 		load(t, old)
-		var took time.Duration
-		gained := make(chan struct{})
+		var next store.Lead
+		gained := make(chan error, 1)
 		go func() {
-			defer close(gained)
-			b.lead(t, time.Hour)
+			var err error
+			next, err = b.Gain(t.Context())
+			gained <- err
 		}()
 		time.Sleep(10 * ttl)
 		if l := b.Leader(); l.URL != "http://a" || l.Standby != 1 {
@@ -255,8 +256,11 @@ func TestResigns(t *testing.T) {
 		}
 		began := time.Now()
 		old.Close()
-		<-gained
-		if took = time.Since(began); took > time.Millisecond {
+		if err := <-gained; err != nil {
+			t.Fatal(err)
+		}
+		defer next.Close()
+		if took := time.Since(began); took > time.Millisecond {
 			t.Errorf("the next leader took %v", took)
 		}
 	})
