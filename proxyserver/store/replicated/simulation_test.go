@@ -263,7 +263,7 @@ func (s *simulated) term(ctx context.Context) error {
 		return err
 	}
 	err = s.serve(ctx, l)
-	if err := l.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "broke") {
+	if err := l.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, unsteady.ErrBroken) {
 		return err
 	}
 	if errors.Is(err, store.ErrNotLeader) {

@@ -146,7 +146,8 @@ func (s *Server) SinceBoot() time.Duration {
 	return time.Since(s.begun)
 }
 
-var errBroken = errors.New("the connection broke")
+// ErrBroken is the error of a call whose Fate is Broken.
+var ErrBroken = errors.New("the connection broke")
 
 // call carries out do as fate decides.
 func (s *Server) call(ctx context.Context, method string, do func(c *content)) error {
@@ -182,7 +183,7 @@ func (s *Server) call(ctx context.Context, method string, do func(c *content)) e
 		apply()
 	}
 	if f.Broken {
-		return errBroken
+		return ErrBroken
 	}
 	if f.Silent {
 		f.After = math.MaxInt64
