@@ -44,11 +44,8 @@ const (
 	passes   fate = iota
 	lost          // it does not arrive, and nobody answers
 	answered      // it arrives, and its answer is lost
-	late          // it arrives, and its answer takes lateBy
 	silent        // it arrives, and nobody answers
 )
-
-const lateBy = 200 * time.Millisecond
 
 func newWire(t testing.TB, to string) *wire {
 	w := &wire{to: to}
@@ -86,9 +83,6 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if f == silent {
 		<-r.Context().Done()
 		return
-	}
-	if f == late {
-		time.Sleep(lateBy)
 	}
 	rw.WriteHeader(resp.StatusCode)
 	io.Copy(rw, resp.Body)
