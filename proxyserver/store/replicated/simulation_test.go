@@ -357,7 +357,7 @@ func (s *simulation) write(working context.Context, client uint64, random *rand.
 		default:
 			seen = a.seen
 		}
-		_ = sleepFor(working, time.Duration(random.Int64N(int64(ttl/16))))
+		_ = replicated.Sleep(working, time.Duration(random.Int64N(int64(ttl/16))))
 	}
 }
 
@@ -365,7 +365,7 @@ func (s *simulation) write(working context.Context, client uint64, random *rand.
 func (s *simulation) read(working context.Context, i int, random *rand.Rand) {
 	for working.Err() == nil {
 		s.call(working, &cellCall{cell: -1, answer: make(chan cellAnswer, 1)}, s.server(i), random)
-		_ = sleepFor(working, time.Duration(random.Int64N(int64(ttl/4))))
+		_ = replicated.Sleep(working, time.Duration(random.Int64N(int64(ttl/4))))
 	}
 }
 
@@ -398,15 +398,6 @@ func (s *simulation) call(working context.Context, c *cellCall, server *simulate
 	defer s.mu.Unlock()
 	s.ops = append(s.ops, op)
 	return a
-}
-
-func sleepFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // known returns how many calls were answered so far.

@@ -189,20 +189,9 @@ func (s *Server) call(ctx context.Context, method string, do func(c *content)) e
 		f.After = math.MaxInt64
 	}
 	if f.After > 0 {
-		return sleep(ctx, f.After)
+		return replicated.Sleep(ctx, f.After)
 	}
 	return nil
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // answer is the result of a call. A copy of the call must not change it any more.
