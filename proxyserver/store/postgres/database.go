@@ -343,10 +343,12 @@ func (d *database) Maintain(ctx context.Context) {
 
 // measure notes the size of the tables. The next commit reports any trouble.
 func (d *database) measure(ctx context.Context) {
-	short, cancel := context.WithTimeout(ctx, d.ttl/4)
-	defer cancel()
-	rows, err := d.exec(short, `SELECT coalesce(sum(bytes), 0)::bigint, coalesce(sum(bytes * live / greatest(live + dead, 1)), 0)::bigint
+	var rows [][][]byte
+	err := replicated.Within(ctx, d.ttl/4, func(ctx context.Context) (err error) {
+		rows, err = d.exec(ctx, `SELECT coalesce(sum(bytes), 0)::bigint, coalesce(sum(bytes * live / greatest(live + dead, 1)), 0)::bigint
 FROM (SELECT pg_total_relation_size(relid)::numeric AS bytes, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables WHERE schemaname = `+quoted(d.schema)+`) AS t`)
+		return err
+	})
 	if err != nil {
 		return
 	}

@@ -65,7 +65,7 @@ func (c *client) noteNoTrouble() {
 // resign deletes the leader's entry if it has this value. If the database does not answer,
 // resign blocks for a quarter of the TTL.
 func (c *client) resign(value []byte) error {
-	return within(context.Background(), c.TTL/4, func(ctx context.Context) error { return c.Database.Resign(ctx, value) })
+	return Within(context.Background(), c.TTL/4, func(ctx context.Context) error { return c.Database.Resign(ctx, value) })
 }
 
 // ID returns the id of the store; "" until it is known.
@@ -90,7 +90,7 @@ const retryPause = 20 * time.Millisecond
 // more time, because the database may be slow.
 func (c *client) retry(ctx context.Context, attempt func(context.Context) error) error {
 	for limit := c.TTL / 4; ; limit = min(2*limit, c.TTL) {
-		err := within(ctx, limit, attempt)
+		err := Within(ctx, limit, attempt)
 		if err == nil {
 			c.noteNoTrouble()
 			return nil
@@ -105,8 +105,8 @@ func (c *client) retry(ctx context.Context, attempt func(context.Context) error)
 	}
 }
 
-// within runs attempt for at most limit.
-func within(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
+// Within calls attempt with a context that ends after limit, or with ctx, and returns its error.
+func Within(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return attempt(ctx)

@@ -89,7 +89,7 @@ func (e *Elector) Close() error {
 
 // look reads who leads.
 func (e *Elector) look(ctx context.Context) (s State, err error) {
-	err = within(ctx, e.TTL/4, func(ctx context.Context) error {
+	err = Within(ctx, e.TTL/4, func(ctx context.Context) error {
 		s, err = e.Database.Look(ctx)
 		return err
 	})
@@ -262,7 +262,7 @@ func (e *Elector) take(ctx context.Context, seen Entry) (*lead, error) {
 	began := e.SinceBoot()
 	var meta Entry
 	var taken bool
-	err = within(ctx, e.TTL/4, func(ctx context.Context) error {
+	err = Within(ctx, e.TTL/4, func(ctx context.Context) error {
 		meta, taken, err = e.Database.Take(ctx, l.value, seen.Version)
 		return err
 	})

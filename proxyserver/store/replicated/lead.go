@@ -118,7 +118,7 @@ func (l *lead) keep() error {
 		case <-lapse.C:
 		case <-ticker.C:
 			underWay++
-			go func() { attempts <- within(ctx, l.TTL, l.rewrite) }()
+			go func() { attempts <- Within(ctx, l.TTL, l.rewrite) }()
 		case err := <-attempts:
 			underWay--
 			if errors.Is(err, store.ErrNotLeader) {
