@@ -525,7 +525,7 @@ func TestStoreIsGone(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	for _, what := range []struct{ name, put, want string }{
-		{"empty", "", "etcd has nothing of it any more"},
+		{"empty", "", "etcd has nothing of it: restore etcd"},
 		{"another", `{"format":1,"id":"another"}`, "another store is in its place"},
 	} {
 		prefix := newPrefix()

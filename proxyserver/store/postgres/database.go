@@ -118,7 +118,7 @@ func (d *database) Take(ctx context.Context, leader []byte, seen int64) (meta re
 	sql := "UPDATE %s.store SET leader = " + literal(leader) + ", term = term + 1 WHERE " + condition + " RETURNING meta, version"
 	rows, err := d.exec(ctx, sql)
 	switch {
-	case missing(err) && seen != 0: // there is no such leader any more
+	case missing(err) && seen != 0: // that leader's entry is gone
 		return meta, false, nil
 	case missing(err):
 		if err := d.make(ctx); err != nil {

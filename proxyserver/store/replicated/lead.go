@@ -125,7 +125,7 @@ func (l *lead) keep() error {
 				return err
 			}
 			if err != nil {
-				l.noteTrouble(ctx, err)
+				l.logOutage(ctx, err)
 			}
 		}
 		lapse.Stop()

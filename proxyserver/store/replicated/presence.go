@@ -36,17 +36,17 @@ func newPresence(c *client) *presence {
 	return &presence{client: c, own: Standby{Name: newNonce(), Value: value}, seen: make(map[string]seen)}
 }
 
-// stay writes the entry, and counts the servers that stand by. It does so once in a TTL.
-func (p *presence) stay(ctx context.Context) {
+// renewEntry writes the entry, and counts the servers that stand by. It does so once in a TTL.
+func (p *presence) renewEntry(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.SinceBoot(); p.wrote != 0 && now-p.wrote < p.TTL {
 		return
 	}
 	if err := p.look(ctx, &p.own); err != nil {
-		p.noteTrouble(ctx, err)
+		p.logOutage(ctx, err)
 	} else {
-		p.noteNoTrouble()
+		p.logRecovery()
 	}
 	p.wrote = p.SinceBoot()
 }

@@ -194,7 +194,7 @@ func (s *Server) call(ctx context.Context, method string, do func(c *content)) e
 	return nil
 }
 
-// answer is the result of a call. A copy of the call must not change it any more.
+// answer is the result of a call. A later copy of the call does not change it.
 type answer[T any] struct {
 	mu    sync.Mutex
 	value *T
