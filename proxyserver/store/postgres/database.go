@@ -372,7 +372,7 @@ func (d *database) Advice(err error) string {
 	case codeDiskFull:
 		return "no space: the disk of PostgreSQL is full, so that nothing is granted or released: make room on it"
 	case codeConnections:
-		return "PostgreSQL takes no more connections, so that nothing may be granted or released: raise max_connections, or reserve some for our user: a server needs up to four"
+		return "PostgreSQL takes no more connections, so that nothing may be granted or released: raise max_connections, or reserve some for our user: a server needs four while PostgreSQL answers, some more while it hangs"
 	case codePassword, codeNoUser:
 		return "PostgreSQL refuses our user, so that nothing is granted or released: look at the password (PGPASSFILE, ~/.pgpass), and at pg_hba.conf"
 	case codeNoDatabase:

@@ -279,8 +279,8 @@ func TestLostTake(t *testing.T) {
 	})
 }
 
-// The entry of a server that was killed is deleted after some TTLs. Until then, and if that
-// fails at first, the server counts or does not, but never again.
+// A killed standby counts for keptTTLs, and not after that, also if its entry cannot be deleted at
+// first.
 func TestKilledStandby(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
 		load(t, a.lead(t, time.Second))
@@ -350,7 +350,7 @@ func TestLostCommits(t *testing.T) {
 	}
 }
 
-// A store that is gone, or whose records do not fit meta, is refused.
+// A store that is gone is refused, also if another is in its place.
 func TestRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
 		l := a.lead(t, time.Second)

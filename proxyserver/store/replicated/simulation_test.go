@@ -28,8 +28,9 @@ var (
 )
 
 // TestSimulation runs three servers that share a database, whose calls are delayed, lost, repeated
-// and answered late. Servers are stopped, for longer than the TTL, or started anew; others are cut off, or resign;
-// and the database stops. Meanwhile clients ask them. Each schedule has a seed:
+// and answered late. Servers are stopped, one or all, for longer than the TTL, or started anew;
+// others are cut off, hear no answer, or resign. Meanwhile clients ask them. Each schedule has a
+// seed:
 //
 //	go test ./proxyserver/store/replicated -run TestSimulation -simulations 100000
 //

@@ -1,5 +1,6 @@
 // Package unsteady is a database in memory for tests of package replicated. It delays, loses and
-// repeats what it is asked, stops, and forgets commits, as a test wants it to.
+// repeats what it is asked, and forgets commits, as a test wants it to. A test can also stop the
+// servers that use it.
 //
 // All time is that of package time, so that a test can run in a bubble of testing/synctest.
 package unsteady
