@@ -58,6 +58,7 @@ var mayImport = map[string][]string{
 	"proxyserver/store/postgres":              {"proxyserver/store", "proxyserver/store/replicated"},
 	"proxyserver/store/postgres/pgtest":       {},
 	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/replicated/leadtest":   {"pool", "proxyserver/store"},
 	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
 	"proxyserver/past":                        {"pool"},
 	"proxyserver/starter":                     {"proxyserver/config"},
@@ -157,5 +158,7 @@ var testMayImport = map[string][]string{
 	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
 	"proxyserver/auth": {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
-	"proxyserver/store/etcd": {"pool", "proxyserver/store/etcd/etcdtest"}, "proxyserver/store/postgres": {"pool", "proxyserver/store/postgres/pgtest"}, "proxyserver/store/replicated": {"proxyserver/store/replicated/unsteady"},
+	"proxyserver/store/etcd":       {"pool", "proxyserver/store/etcd/etcdtest", "proxyserver/store/replicated/leadtest"},
+	"proxyserver/store/postgres":   {"pool", "proxyserver/store/postgres/pgtest", "proxyserver/store/replicated/leadtest"},
+	"proxyserver/store/replicated": {"proxyserver/store/replicated/leadtest", "proxyserver/store/replicated/unsteady"},
 }

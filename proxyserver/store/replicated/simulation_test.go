@@ -19,6 +19,7 @@ import (
 
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated/unsteady"
 )
 
@@ -294,10 +295,10 @@ func (s *simulated) serve(ctx context.Context, l store.Lead) error {
 				now[c.cell], a.done = c.new, true
 				name := string(rune('a' + c.cell))
 				if c.old != 0 {
-					batch.Changes = append(batch.Changes, done(name))
+					batch.Changes = append(batch.Changes, leadtest.Done(name))
 				}
 				if c.new != 0 {
-					batch.Changes = append(batch.Changes, granted(name, c.new))
+					batch.Changes = append(batch.Changes, leadtest.Granted(name, c.new))
 				}
 			}
 			waiting, answers = append(waiting, c), append(answers, a)
