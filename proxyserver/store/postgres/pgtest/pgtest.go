@@ -284,7 +284,7 @@ func (c *Cluster) startOnce(end time.Time) error {
 		return err
 	}
 	for {
-		if err := c.try("SELECT 1"); err == nil {
+		if _, err := c.query("SELECT 1", patience/4); err == nil {
 			return nil
 		} else if time.Now().After(end) {
 			return err
@@ -298,37 +298,33 @@ func (c *Cluster) startOnce(end time.Time) error {
 	}
 }
 
-// try carries out SQL as User.
-func (c *Cluster) try(sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, c.URL())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql).ReadAll()
-	return err
-}
-
 // Do carries out SQL as User, in one transaction, and returns the first column of the last result.
 func (c *Cluster) Do(t testing.TB, sql string) (column []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	column, err := c.query(sql, patience)
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return column
+}
+
+// query does what Do does, within limit.
+func (c *Cluster) query(sql string, limit time.Duration) (column []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	conn, err := pgconn.Connect(ctx, c.URL())
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	defer conn.Close(ctx)
 	results, err := conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
-		t.Fatalf("%s: %v", sql, err)
+		return nil, err
 	}
 	for _, row := range results[len(results)-1].Rows {
 		column = append(column, string(row[0]))
 	}
-	return column
+	return column, nil
 }
 
 // Kill kills the server and all its processes, and waits for its end.

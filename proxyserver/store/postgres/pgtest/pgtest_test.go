@@ -13,7 +13,7 @@ func TestStart(t *testing.T) {
 	c := Start(t)
 	c.Do(t, "CREATE TABLE t (n int); INSERT INTO t VALUES (7)")
 	c.Kill()
-	if err := c.try("SELECT 1"); err == nil {
+	if _, err := c.query("SELECT 1", patience); err == nil {
 		t.Error("it was killed, and serves")
 	}
 	if err := c.Start(); err != nil {
