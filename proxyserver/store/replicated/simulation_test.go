@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -40,53 +38,30 @@ var (
 // within four TTLs.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	if *simulationSeed != 0 {
-		simulate(t, *simulationSeed)
-		return
+	schedules := unsteady.Schedules{
+		Count: *simulations, Seed: *simulationSeed, Parallel: 2,
+		Again: "go test ./proxyserver/store/replicated -run TestSimulation -simulation-seed",
 	}
-	n := *simulations
-	if testing.Short() {
-		n /= 10
-	}
-	first := rand.Uint64() >> 1
-	t.Logf("%d schedules from seed %d", n, first)
-	var parallel sync.WaitGroup
-	for part := range uint64(2) {
-		parallel.Go(func() {
-			for i := part; i < uint64(n) && !t.Failed(); i += 2 {
-				simulate(t, first+i)
-			}
-		})
-	}
-	parallel.Wait()
-}
-
-// simulate runs one schedule.
-func simulate(t *testing.T, seed uint64) {
-	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+	schedules.Run(t, func(t *testing.T, schedule *unsteady.Schedule) {
 		var ops []porcupine.Operation
-		var faults []string
 		synctest.Test(t, func(t *testing.T) {
-			s := &simulation{t: t, random: rand.New(rand.NewPCG(seed, 1)), db: unsteady.New(), begun: time.Now()}
+			s := &simulation{t: t, schedule: schedule, random: rand.New(rand.NewPCG(schedule.Seed, 1)), db: unsteady.New(), begun: time.Now()}
 			s.run()
-			ops, faults = s.ops, s.faults
+			ops = s.ops
 		})
-		checkCells(t, ops)
-		if t.Failed() {
-			t.Logf("%s\nagain: go test ./proxyserver/store/replicated -run TestSimulation -simulation-seed %d", strings.Join(faults, "; "), seed)
-		}
+		unsteady.CheckHistory(t, cellModel, ops)
 	})
 }
 
 // simulation is a run of a schedule.
 type simulation struct {
-	t       *testing.T
-	random  *rand.Rand // of the schedule; each server and client has its own
-	db      *unsteady.Database
-	servers [3]*simulated // run changes them, with mu held
-	begun   time.Time
-	faults  []string
-	avoid   atomic.Int64 // the server that writers do not ask, so that it has nothing to commit; -1: they ask all
+	t        *testing.T
+	schedule *unsteady.Schedule
+	random   *rand.Rand // of the schedule; each server and client has its own
+	db       *unsteady.Database
+	servers  [3]*simulated // run changes them, with mu held
+	begun    time.Time
+	avoid    atomic.Int64 // the server that writers do not ask, so that it has nothing to commit; -1: they ask all
 
 	mu  sync.Mutex
 	ops []porcupine.Operation
@@ -239,7 +214,7 @@ func (s *simulation) disturb() {
 			time.Sleep(time.Duration(s.random.Int64N(int64(ttl / 8))))
 		}
 	}
-	s.faults = append(s.faults, fmt.Sprintf("%v: server %d %s for %v", time.Since(s.begun), i, what, long))
+	s.schedule.Faultf("%v: server %d %s for %v", time.Since(s.begun), i, what, long)
 	time.Sleep(time.Duration(s.random.Int64N(int64(ttl))))
 }
 
@@ -433,15 +408,4 @@ var cellModel = porcupine.Model{
 		c, a := input.(cellCall), output.(cellAnswer)
 		return fmt.Sprintf("%d: %d to %d: %t %t %v", c.cell, c.old, c.new, a.known, a.done, a.seen)
 	},
-}
-
-// checkCells compares what the clients saw with cellModel.
-func checkCells(t *testing.T, ops []porcupine.Operation) {
-	// A call without an answer has a client of its own: it may be done after the next one.
-	for i := range ops {
-		ops[i].ClientId = i
-	}
-	if result := porcupine.CheckOperationsTimeout(cellModel, ops, time.Minute); result != porcupine.Ok {
-		t.Errorf("the checker says %s: no order explains what the clients saw in %d calls", result, len(ops))
-	}
 }

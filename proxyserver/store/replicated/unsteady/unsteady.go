@@ -1,6 +1,7 @@
 // Package unsteady is a database in memory for tests of package replicated. It delays, loses and
 // repeats what it is asked, and forgets commits, as a test wants it to. A test can also stop the
-// servers that use it.
+// servers that use it, run many schedules of such faults ([Schedules]), and check what clients saw
+// ([CheckHistory]).
 //
 // All time is that of package time, so that a test can run in a bubble of testing/synctest.
 package unsteady
