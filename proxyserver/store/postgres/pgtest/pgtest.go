@@ -188,8 +188,8 @@ func (c *Cluster) command(name string, args ...string) (*exec.Cmd, error) {
 
 // New starts a PostgreSQL with the further arguments args, and returns when it serves. The caller
 // must remove it.
-func New(args ...string) (c *Cluster, err error) {
-	c = new(Cluster)
+func New(args ...string) (_ *Cluster, err error) {
+	c := new(Cluster)
 	// Not t.TempDir, into which only our user may go. A socket's path has at most 107 bytes.
 	if c.Dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
 		return nil, err
