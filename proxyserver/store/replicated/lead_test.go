@@ -86,36 +86,38 @@ func TestLostAnswer(t *testing.T) {
 	for what, fate := range map[string]unsteady.Fate{
 		"silent": {Silent: true}, "broken": {Broken: true}, "lost": {Lost: true}, "late": {Before: ttl / 2},
 	} {
-		inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-			l := leadtest.Gain(t, a, time.Second)
-			leadtest.Load(t, l)
-			first, looked, kept := true, false, 0 // looked: for what came of a commit
-			a.Disturb(func(method string) unsteady.Fate {
-				switch {
-				case method == "Look":
-					looked = true
-				case method == "Keep" && looked:
-					kept++
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+				l := leadtest.Gain(t, a, time.Second)
+				leadtest.Load(t, l)
+				first, looked, kept := true, false, 0 // looked: for what came of a commit
+				a.Disturb(func(method string) unsteady.Fate {
+					switch {
+					case method == "Look":
+						looked = true
+					case method == "Keep" && looked:
+						kept++
+					}
+					if first && method == "Commit" {
+						first = false
+						return fate
+					}
+					return unsteady.Fate{}
+				})
+				leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
+				if looked && kept == 0 {
+					t.Error("no write followed")
 				}
-				if first && method == "Commit" {
-					first = false
-					return fate
+				if (fate.Silent || fate.Broken) && !looked {
+					t.Error("no answer was lost")
 				}
-				return unsteady.Fate{}
+				leadtest.Commit(t, l, leadtest.Done("q-0"))
+				leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
+				l.Close()
+				if got := leadtest.Held(t, leadtest.Gain(t, b, time.Second)); got != "q-1" {
+					t.Errorf("held are %s, want q-1", got)
+				}
 			})
-			leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
-			if looked && kept == 0 {
-				t.Errorf("%s: no write followed", what)
-			}
-			if (fate.Silent || fate.Broken) && !looked {
-				t.Errorf("%s: no answer was lost", what)
-			}
-			leadtest.Commit(t, l, leadtest.Done("q-0"))
-			leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
-			l.Close()
-			if got := leadtest.Held(t, leadtest.Gain(t, b, time.Second)); got != "q-1" {
-				t.Errorf("%s: held are %s, want q-1", what, got)
-			}
 		})
 	}
 }
