@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -38,43 +36,21 @@ const electionTTL = 4 * time.Second
 //	go test ./proxyserver -run TestElectionsSimulated -election-schedules 5000
 func TestElectionsSimulated(t *testing.T) {
 	t.Parallel()
-	if *electionSeed != 0 {
-		simulateElections(t, *electionSeed)
-		return
+	schedules := unsteady.Schedules{
+		Count: *electionSchedules, Seed: *electionSeed,
+		Again: "go test ./proxyserver -run TestElectionsSimulated -election-seed",
 	}
-	n := *electionSchedules
-	if testing.Short() {
-		n /= 10
-	}
-	first := rand.Uint64() >> 1
-	for i := range uint64(n) {
-		if simulateElections(t, first+i); t.Failed() {
-			return
-		}
-	}
-}
-
-func simulateElections(t *testing.T, seed uint64) {
-	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+	schedules.Run(t, func(t *testing.T, s *unsteady.Schedule) {
 		h := new(history)
-		var what []string
-		synctest.Test(t, func(t *testing.T) { what = electionSchedule(t, h, seed) })
-		for i := range h.ops {
-			h.ops[i].ClientId = i
-		}
-		if result := porcupine.CheckOperationsTimeout(lockModel(false), h.ops, time.Minute); result != porcupine.Ok {
-			t.Errorf("the checker says %s: no order explains what the clients saw in %d calls", result, len(h.ops))
-		}
-		if t.Failed() {
-			t.Logf("%s\nagain: go test ./proxyserver -run TestElectionsSimulated -election-seed %d", strings.Join(what, "; "), seed)
-		}
+		synctest.Test(t, func(t *testing.T) { electionSchedule(t, h, s) })
+		unsteady.CheckHistory(t, lockModel(false), h.ops)
 	})
 }
 
-// electionSchedule runs one schedule, and returns what it did to the servers.
-func electionSchedule(t *testing.T, h *history, seed uint64) (what []string) {
+// electionSchedule runs one schedule.
+func electionSchedule(t *testing.T, h *history, schedule *unsteady.Schedule) {
 	h.begun = time.Now()
-	random := rand.New(rand.NewPCG(seed, 1))
+	random := rand.New(rand.NewPCG(schedule.Seed, 1))
 	db := unsteady.New()
 	var peers []*peer
 	var servers []*unsteady.Server
@@ -131,7 +107,7 @@ func electionSchedule(t *testing.T, h *history, seed uint64) (what []string) {
 				s.Stop()
 			}
 		}
-		what = append(what, fmt.Sprintf("%v: %s for %v: %d of them", time.Since(h.begun), [...]string{"cut off", "deaf", "stopped"}[how], long, len(chosen)))
+		schedule.Faultf("%v: %s for %v: %d of them", time.Since(h.begun), [...]string{"cut off", "deaf", "stopped"}[how], long, len(chosen))
 		time.Sleep(long)
 		for _, s := range chosen {
 			s.Disturb(weather())
@@ -148,7 +124,6 @@ func electionSchedule(t *testing.T, h *history, seed uint64) (what []string) {
 			t.Errorf("Serve: %v", err)
 		}
 	}
-	return what
 }
 
 // cycleOn acquires, renews and releases at whichever server leads.

@@ -3,7 +3,6 @@ package etcd
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +22,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(etcdtest.Run(m)) }
@@ -44,11 +44,8 @@ const (
 	passes   fate = iota
 	lost          // it does not arrive, and nobody answers
 	answered      // it arrives, and its answer is lost
-	late          // it arrives, and its answer takes lateBy
 	silent        // it arrives, and nobody answers
 )
-
-const lateBy = 200 * time.Millisecond
 
 func newWire(t testing.TB, to string) *wire {
 	w := &wire{to: to}
@@ -86,9 +83,6 @@ func (w *wire) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if f == silent {
 		<-r.Context().Done()
 		return
-	}
-	if f == late {
-		time.Sleep(lateBy)
 	}
 	rw.WriteHeader(resp.StatusCode)
 	io.Copy(rw, resp.Body)
@@ -157,28 +151,6 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// gain makes e lead. That must not take longer than patience.
-func gain(t testing.TB, e *Elector) store.Lead {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	l, err := e.Gain(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-func load(t testing.TB, l store.Lead) pool.Snapshot {
-	t.Helper()
-	snap, err := l.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
-}
-
 // sorted makes snapshots comparable: their order means nothing, and only the end of
 // a lease that is broken or extended is durable.
 func sorted(s pool.Snapshot) pool.Snapshot {
@@ -202,8 +174,8 @@ func TestCommitAndLoad(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	e := elector(t, Options{URL: c.URL(newPrefix())})
-	l := gain(t, e)
-	if snap := load(t, l); !reflect.DeepEqual(snap, pool.Snapshot{}) {
+	l := leadtest.Gain(t, e, patience)
+	if snap := leadtest.Load(t, l); !reflect.DeepEqual(snap, pool.Snapshot{}) {
 		t.Errorf("a new store holds %+v", snap)
 	}
 	id := l.ID()
@@ -246,8 +218,8 @@ func TestCommitAndLoad(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		l = gain(t, e)
-		if got, want := sorted(load(t, l)), sorted(snap); !reflect.DeepEqual(got, want) {
+		l = leadtest.Gain(t, e, patience)
+		if got, want := sorted(leadtest.Load(t, l)), sorted(snap); !reflect.DeepEqual(got, want) {
 			t.Fatalf("loaded\n%+v, want\n%+v", got, want)
 		}
 		if l.ID() != id || id == "" {

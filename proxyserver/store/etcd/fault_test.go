@@ -16,27 +16,11 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
 // patience is how long a test waits for what must happen: CI is slow.
 const patience = time.Minute
-
-func granted(name string, generation uint64) pool.Change {
-	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
-		Name: name, Type: "q", Generation: generation, Ask: pool.Ask{Count: 1}, TTL: time.Hour, RequestID: name,
-	}}}
-}
-
-func done(name string) pool.Change {
-	return pool.Change{Kind: pool.Done, Lease: pool.Lease{Name: name}}
-}
-
-func commit(t testing.TB, l store.Lead, changes ...pool.Change) {
-	t.Helper()
-	if err := l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: 1}); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func allLost(string, []byte) fate { return lost }
 
@@ -47,12 +31,12 @@ func TestDelayedCopy(t *testing.T) {
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	e := elector(t, Options{URL: w.url("delayed-copy")})
-	l := gain(t, e)
-	load(t, l)
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
 	before := len(w.sent())
-	commit(t, l, granted("q-0", 1))
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	copies := w.sent()[before:]
-	commit(t, l, done("q-0"))
+	leadtest.Commit(t, l, leadtest.Done("q-0"))
 	for _, copied := range copies {
 		resp, err := w.forward("/v3/kv/txn", copied)
 		if err != nil {
@@ -60,9 +44,9 @@ func TestDelayedCopy(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
-	commit(t, l, granted("q-1", 2)) // the leader itself is not disturbed
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2)) // the leader itself is not disturbed
 	l.Close()
-	if snap := load(t, gain(t, e)); len(snap.Leases) != 1 || snap.Leases[0].Name != "q-1" {
+	if snap := leadtest.Load(t, leadtest.Gain(t, e, patience)); len(snap.Leases) != 1 || snap.Leases[0].Name != "q-1" {
 		t.Errorf("held are %+v, want q-1", snap.Leases)
 	}
 }
@@ -73,8 +57,8 @@ func TestLostAnswers(t *testing.T) {
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	e := elector(t, Options{URL: w.url("lost-answers"), TTL: time.Minute}) // half of the answers that keep it are lost, too
-	l := gain(t, e)
-	load(t, l)
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
 	random := rand.New(rand.NewPCG(1, 2))
 	w.disturb(func(path string, body []byte) fate {
 		if path == "/v3/kv/txn" && random.IntN(2) == 0 {
@@ -84,14 +68,14 @@ func TestLostAnswers(t *testing.T) {
 	})
 	const n = 50
 	for i := range n {
-		commit(t, l, granted(fmt.Sprint("q-", i), uint64(i+1)))
+		leadtest.Commit(t, l, leadtest.Granted(fmt.Sprint("q-", i), uint64(i+1)))
 		if i%2 == 1 {
-			commit(t, l, done(fmt.Sprint("q-", i)))
+			leadtest.Commit(t, l, leadtest.Done(fmt.Sprint("q-", i)))
 		}
 	}
 	w.disturb(nil)
 	l.Close()
-	if snap := load(t, gain(t, e)); len(snap.Leases) != n/2 {
+	if snap := leadtest.Load(t, leadtest.Gain(t, e, patience)); len(snap.Leases) != n/2 {
 		t.Errorf("%d leases are held, want %d", len(snap.Leases), n/2)
 	}
 }
@@ -103,15 +87,15 @@ func TestCutOff(t *testing.T) {
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
 	const ttl = 3 * time.Second // enough for a commit of a slow machine
-	old := gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: ttl}))
-	load(t, old)
-	commit(t, old, granted("q-0", 1))
+	old := leadtest.Gain(t, elector(t, Options{URL: w.url("cut-off"), TTL: ttl}), patience)
+	leadtest.Load(t, old)
+	leadtest.Commit(t, old, leadtest.Granted("q-0", 1))
 	w.disturb(allLost)
 	failed := make(chan error, 1)
 	go func() {
-		failed <- old.Commit(store.Batch{Changes: []pool.Change{granted("q-1", 2)}, Generation: 2})
+		failed <- old.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-1", 2)}, Generation: 2})
 	}()
-	next := gain(t, elector(t, Options{URL: c.URL("cut-off"), TTL: ttl}))
+	next := leadtest.Gain(t, elector(t, Options{URL: c.URL("cut-off"), TTL: ttl}), patience)
 	if err := old.Holds(); !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("the next leader took the lead too early; the old leader: %v", err)
 	}
@@ -125,10 +109,10 @@ func TestCutOff(t *testing.T) {
 		t.Fatal("the old leader goes on to try")
 	}
 	w.disturb(nil)
-	if err := old.Commit(store.Batch{Changes: []pool.Change{granted("q-2", 3)}, Generation: 3}); !errors.Is(err, store.ErrNotLeader) {
+	if err := old.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-2", 3)}, Generation: 3}); !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("a commit of the old leader after its return: %v", err)
 	}
-	if snap := load(t, next); len(snap.Leases) != 1 {
+	if snap := leadtest.Load(t, next); len(snap.Leases) != 1 {
 		t.Errorf("held are %+v, want q-0", snap.Leases)
 	}
 }
@@ -139,9 +123,9 @@ func TestShorterTTLOfAStandby(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
-	old := gain(t, elector(t, Options{URL: w.url("shorter"), TTL: 4 * time.Second}))
+	old := leadtest.Gain(t, elector(t, Options{URL: w.url("shorter"), TTL: 4 * time.Second}), patience)
 	w.disturb(allLost)
-	gain(t, elector(t, Options{URL: c.URL("shorter"), TTL: time.Second}))
+	leadtest.Gain(t, elector(t, Options{URL: c.URL("shorter"), TTL: time.Second}), patience)
 	if err := old.Holds(); !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("the next leader took the lead too early; the old leader: %v", err)
 	}
@@ -152,8 +136,8 @@ func TestShorterTTLOfAStandby(t *testing.T) {
 func TestDeposed(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
-	old := gain(t, elector(t, Options{URL: c.URL("deposed")}))
-	load(t, old)
+	old := leadtest.Gain(t, elector(t, Options{URL: c.URL("deposed")}), patience)
+	leadtest.Load(t, old)
 	// Another server writes the leader's key; the rest stays.
 	other := elector(t, Options{URL: c.URL("deposed")})
 	err := other.call(t.Context(), "/v3/kv/put", putRequest{Key: other.leaderKey(), Value: []byte(`{"nonce":"x"}`)}, &struct{}{})
@@ -174,7 +158,7 @@ func TestOnlyTransactionsKeepTheLead(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
-	l := gain(t, elector(t, Options{URL: w.url("only-transactions"), TTL: time.Second}))
+	l := leadtest.Gain(t, elector(t, Options{URL: w.url("only-transactions"), TTL: time.Second}), patience)
 	w.disturb(func(path string, _ []byte) fate {
 		if path == "/v3/kv/txn" {
 			return lost
@@ -209,8 +193,8 @@ func TestLeadIsKept(t *testing.T) {
 	c := etcdtest.Shared(t)
 	keptAt(t, 3*time.Second, func(ttl time.Duration) (kept bool) {
 		prefix := fmt.Sprint("kept-", ttl)
-		first := gain(t, elector(t, Options{URL: c.URL(prefix), TTL: ttl, Advertise: "http://first"}))
-		load(t, first)
+		first := leadtest.Gain(t, elector(t, Options{URL: c.URL(prefix), TTL: ttl, Advertise: "http://first"}), patience)
+		leadtest.Load(t, first)
 		second := elector(t, Options{URL: c.URL(prefix), TTL: ttl})
 		short, cancel := context.WithTimeout(t.Context(), ttl+time.Second)
 		defer cancel()
@@ -235,7 +219,7 @@ func TestHandOver(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	options := Options{URL: c.URL("hand-over"), TTL: time.Hour, Advertise: "http://first"}
-	first, next := gain(t, elector(t, options)), elector(t, options)
+	first, next := leadtest.Gain(t, elector(t, options), patience), elector(t, options)
 	var resigned sync.WaitGroup
 	resigned.Go(func() {
 		for next.Leader().URL == "" && t.Context().Err() == nil { // until it stands by
@@ -245,7 +229,7 @@ func TestHandOver(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	gain(t, next) // within patience, not within an hour
+	leadtest.Gain(t, next, patience) // within patience, not within an hour
 	resigned.Wait()
 }
 
@@ -263,7 +247,7 @@ func TestLostTakeOver(t *testing.T) {
 		}
 		return passes
 	})
-	load(t, gain(t, e)) // within patience, not within an hour
+	leadtest.Load(t, leadtest.Gain(t, e, patience)) // within patience, not within an hour
 }
 
 // A server that ends without the lead leaves no leader's key behind, for whose end the others
@@ -275,8 +259,8 @@ func TestUnusedLeadIsGivenUp(t *testing.T) {
 	w := newWire(t, c.Members[0].Host)
 	known := newPrefix()
 	refuses := elector(t, Options{URL: w.url(known)})
-	l := gain(t, refuses)
-	load(t, l)
+	l := leadtest.Gain(t, refuses, patience)
+	leadtest.Load(t, l)
 	l.Close()
 	for _, tt := range []struct {
 		what string
@@ -355,7 +339,7 @@ func TestStopIsNoTrouble(t *testing.T) {
 		w := newWire(t, c.Members[0].Host)
 		prefix := newPrefix()
 		if what == "stands by" {
-			gain(t, elector(t, Options{URL: c.URL(prefix)}))
+			leadtest.Gain(t, elector(t, Options{URL: c.URL(prefix)}), patience)
 		}
 		ctx, stop := context.WithCancel(t.Context())
 		w.disturb(func(path string, body []byte) fate {
@@ -382,14 +366,14 @@ func TestDividedBetweenSteps(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
-	l := gain(t, elector(t, Options{URL: w.url("divided")}))
-	load(t, l)
+	l := leadtest.Gain(t, elector(t, Options{URL: w.url("divided")}), patience)
+	leadtest.Load(t, l)
 	before := len(w.sent())
 	var b store.Batch
 	const calls, size = 100, 7
 	for i := range calls {
 		for j := range size {
-			b.Changes = append(b.Changes, granted(fmt.Sprintf("q-%d-%d", i, j), uint64(1+size*i+j)))
+			b.Changes = append(b.Changes, leadtest.Granted(fmt.Sprintf("q-%d-%d", i, j), uint64(1+size*i+j)))
 		}
 		b.Steps = append(b.Steps, len(b.Changes))
 	}
@@ -407,7 +391,7 @@ func TestDividedBetweenSteps(t *testing.T) {
 	if txns < calls*size/maxOperations || txns > calls*size/maxOperations+2 {
 		t.Errorf("%d transactions", txns)
 	}
-	if snap := load(t, l); len(snap.Leases) != calls*size {
+	if snap := leadtest.Load(t, l); len(snap.Leases) != calls*size {
 		t.Errorf("%d leases", len(snap.Leases))
 	}
 }
@@ -418,8 +402,8 @@ func TestForgottenIdsDivideNoStep(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	w := newWire(t, c.Members[0].Host)
-	l := gain(t, elector(t, Options{URL: w.url("forgotten")}))
-	load(t, l)
+	l := leadtest.Gain(t, elector(t, Options{URL: w.url("forgotten")}), patience)
+	leadtest.Load(t, l)
 	const size = 4
 	for forgotten := maxOperations - 1 - 3*size; forgotten <= maxOperations-1+size; forgotten++ {
 		var remembered, b store.Batch
@@ -433,7 +417,7 @@ func TestForgottenIdsDivideNoStep(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range size {
-			b.Changes = append(b.Changes, granted(fmt.Sprintf("q-%d-%d", forgotten, i), uint64(1+i)))
+			b.Changes = append(b.Changes, leadtest.Granted(fmt.Sprintf("q-%d-%d", forgotten, i), uint64(1+i)))
 		}
 		before := len(w.sent())
 		if err := l.Commit(b); err != nil {
@@ -459,14 +443,14 @@ func TestRefused(t *testing.T) {
 	c := etcdtest.Shared(t)
 	prefix := newPrefix()
 	e := elector(t, Options{URL: c.URL(prefix)})
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	l.Close()
 	if err := e.call(t.Context(), "/v3/kv/deleterange", deleteRequest{Key: []byte(prefix + "/records/0000000000000000")}, &struct{}{}); err != nil {
 		t.Fatal(err)
 	}
-	l = gain(t, e)
+	l = leadtest.Gain(t, e, patience)
 	if _, err := l.Load(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "it has 0 records, and should have 1") {
 		t.Errorf("a key is lost: %v", err)
 	}
@@ -486,9 +470,9 @@ func TestMetaIsLost(t *testing.T) {
 	c := etcdtest.Shared(t)
 	prefix := newPrefix()
 	e := elector(t, Options{URL: c.URL(prefix)})
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	l.Close()
 	s, err := e.Look(t.Context())
 	if err != nil || s.Meta.Value == nil {
@@ -502,7 +486,7 @@ func TestMetaIsLost(t *testing.T) {
 	}
 	do("/v3/kv/deleterange", deleteRequest{Key: e.metaKey()})
 	fresh := elector(t, Options{URL: c.URL(prefix)})
-	l = gain(t, fresh)
+	l = leadtest.Gain(t, fresh, patience)
 	if _, err := l.Load(); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), "it has 1 records, and should have 0") {
 		t.Errorf("meta is lost: %v", err)
 	}
@@ -514,7 +498,7 @@ func TestMetaIsLost(t *testing.T) {
 		t.Errorf("a refused store has the meta %q, %v", s.Meta.Value, err)
 	}
 	do("/v3/kv/put", putRequest{Key: e.metaKey(), Value: s.Meta.Value})
-	if snap := load(t, gain(t, fresh)); len(snap.Leases) != 1 {
+	if snap := leadtest.Load(t, leadtest.Gain(t, fresh, patience)); len(snap.Leases) != 1 {
 		t.Errorf("held are %+v, want q-0", snap.Leases)
 	}
 }
@@ -525,15 +509,15 @@ func TestStoreIsGone(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Shared(t)
 	for _, what := range []struct{ name, put, want string }{
-		{"empty", "", "etcd has nothing of it any more"},
+		{"empty", "", "etcd has nothing of it: restore etcd"},
 		{"another", `{"format":1,"id":"another"}`, "another store is in its place"},
 	} {
 		prefix := newPrefix()
 		e := elector(t, Options{URL: c.URL(prefix)})
 		standby := elector(t, Options{URL: c.URL(prefix)})
-		l := gain(t, e)
-		load(t, l)
-		commit(t, l, granted("q-0", 1))
+		l := leadtest.Gain(t, e, patience)
+		leadtest.Load(t, l)
+		leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 		standing, leave := context.WithCancel(t.Context())
 		left := make(chan struct{})
 		go func() {
@@ -565,7 +549,7 @@ func TestStoreIsGone(t *testing.T) {
 			}
 			cancel()
 		}
-		gain(t, elector(t, Options{URL: c.URL(prefix)}))
+		leadtest.Gain(t, elector(t, Options{URL: c.URL(prefix)}), patience)
 	}
 }
 
@@ -576,15 +560,15 @@ func TestDeposedWhileItLoads(t *testing.T) {
 	c := etcdtest.Shared(t)
 	url := c.URL("deposed-while-it-loads")
 	e := elector(t, Options{URL: url, TTL: time.Minute}) // so that it does not notice before it loads
-	load(t, gain(t, e))
-	old := gain(t, e)
+	leadtest.Load(t, leadtest.Gain(t, e, patience))
+	old := leadtest.Gain(t, e, patience)
 	del := deleteRequest{Key: e.leaderKey()}
 	if err := e.call(t.Context(), "/v3/kv/deleterange", del, &struct{}{}); err != nil {
 		t.Fatal(err)
 	}
-	next := gain(t, elector(t, Options{URL: url}))
-	load(t, next)
-	commit(t, next, granted("q-0", 1))
+	next := leadtest.Gain(t, elector(t, Options{URL: url}), patience)
+	leadtest.Load(t, next)
+	leadtest.Commit(t, next, leadtest.Granted("q-0", 1))
 	if _, err := old.Load(); !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("load: %v", err)
 	}

@@ -236,10 +236,3 @@ func (g *gateway) post(ctx context.Context, base, path, token string, body []byt
 }
 
 func (g *gateway) close() { g.http.CloseIdleConnections() }
-
-// within runs attempt for at most limit.
-func within(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	return attempt(ctx)
-}

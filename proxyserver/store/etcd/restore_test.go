@@ -9,6 +9,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
 // BenchmarkRestore measures how long the next leader takes for the 300,000 ids that ended in
@@ -17,8 +18,8 @@ func BenchmarkRestore(b *testing.B) {
 	const ids, commits = 300_000, 3_000
 	c := etcdtest.Shared(b)
 	e := elector(b, Options{URL: c.URL("restore"), TTL: time.Minute})
-	l := gain(b, e)
-	load(b, l)
+	l := leadtest.Gain(b, e, patience)
+	leadtest.Load(b, l)
 	for i := range commits {
 		var batch store.Batch
 		for j := range ids / commits {
@@ -45,7 +46,7 @@ func BenchmarkRestore(b *testing.B) {
 		}
 		reading += time.Since(began)
 		began = time.Now()
-		if snap := load(b, l); len(snap.Ended) != ids {
+		if snap := leadtest.Load(b, l); len(snap.Ended) != ids {
 			b.Fatalf("%d ids", len(snap.Ended))
 		}
 		restoring += time.Since(began)

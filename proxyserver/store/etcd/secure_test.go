@@ -24,6 +24,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
 // withUsers starts an etcd with authentication, a user root and a user leases, who may touch
@@ -80,24 +81,24 @@ func TestCredentials(t *testing.T) {
 	if err := os.WriteFile(file, []byte("leases:secret of leases\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	e.mu.Lock()
 	e.token = "expired.1"
 	e.mu.Unlock()
-	commit(t, l, granted("q-1", 2))
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
 	c.Members[0].Kill() // it forgets its tokens
 	if err := c.Members[0].Start(); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, l, granted("q-2", 3))
+	leadtest.Commit(t, l, leadtest.Granted("q-2", 3))
 	do("/v3/auth/disable", struct{}{}) // after which etcd 3.4 still refuses a token that it does not know
 	e.mu.Lock()
 	e.token = "expired.2"
 	e.mu.Unlock()
-	commit(t, l, granted("q-3", 4))
-	if snap := load(t, l); len(snap.Leases) != 4 {
+	leadtest.Commit(t, l, leadtest.Granted("q-3", 4))
+	if snap := leadtest.Load(t, l); len(snap.Leases) != 4 {
 		t.Errorf("%d leases", len(snap.Leases))
 	}
 	if err := l.Close(); err != nil { // ends the goroutines that write to the log
@@ -114,9 +115,9 @@ func TestRoleRoot(t *testing.T) {
 	if err := os.WriteFile(file, []byte("leases:secret of leases\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := gain(t, elector(t, Options{URL: c.URL("upkeep"), CredentialsFile: file, NoCompact: true}))
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, elector(t, Options{URL: c.URL("upkeep"), CredentialsFile: file, NoCompact: true}), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	// Upkeep in the place of the leader's, which works in the background.
 	var log bytes.Buffer
 	e := elector(t, Options{URL: c.URL("upkeep"), CredentialsFile: file, Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -139,7 +140,7 @@ func TestRoleRoot(t *testing.T) {
 
 	log.Reset()
 	do("/v3/auth/user/grant", map[string]string{"user": "leases", "role": "root"})
-	commit(t, l, granted("q-1", 2))
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
 	last = u.compact(t.Context(), last)
 	last = u.compact(t.Context(), last)
 	if err := e.call(t.Context(), "/v3/kv/compaction", compactRequest{Revision: last - 1}, &struct{}{}); !compacted(err) {
@@ -185,9 +186,9 @@ func TestMissingRight(t *testing.T) {
 		cancel()
 	}
 	grant("READWRITE")
-	l := gain(t, elector(t, Options{URL: c.URL("missing"), CredentialsFile: file}))
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, elector(t, Options{URL: c.URL("missing"), CredentialsFile: file}), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
@@ -225,12 +226,12 @@ func TestChangedPassword(t *testing.T) {
 	do("/v3/auth/role/add", map[string]string{"name": "root"})
 	do("/v3/auth/user/grant", map[string]string{"user": "root", "role": "root"})
 	do("/v3/auth/enable", struct{}{})
-	l := gain(t, e)
-	load(t, l)
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
 	do("/v3/auth/user/changepw", map[string]string{"name": "root", "password": "new"})
 	done := make(chan error, 1)
 	go func() {
-		done <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-0", 1)}, Generation: 1})
+		done <- l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-0", 1)}, Generation: 1})
 	}()
 	select {
 	case <-told:
@@ -284,11 +285,11 @@ func TestCredentialsAfterAChangeOfUsers(t *testing.T) {
 	do("/v3/auth/role/add", map[string]string{"name": "root"})
 	do("/v3/auth/user/grant", map[string]string{"user": "root", "role": "root"})
 	do("/v3/auth/enable", struct{}{})
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	do("/v3/auth/user/add", map[string]string{"name": "another", "password": "secret"})
-	commit(t, l, granted("q-1", 2))
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
@@ -319,9 +320,9 @@ func TestTLS(t *testing.T) {
 		}
 	}
 	url := "etcds://" + strings.TrimPrefix(w.URL, "https://") + "/tls"
-	l := gain(t, elector(t, Options{URL: url, CAFile: ca, CertFile: cert, KeyFile: key}))
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, elector(t, Options{URL: url, CAFile: ca, CertFile: cert, KeyFile: key}), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	l.Close()
 	for what, o := range map[string]Options{"no authority": {CertFile: cert, KeyFile: key}, "no certificate": {CAFile: ca}} {
 		o.URL = url
@@ -430,8 +431,8 @@ func TestNoSpace(t *testing.T) {
 	lines := make(chan string, 1000)
 	log := slog.New(slog.NewTextHandler(lineWriter(lines), nil))
 	e := elector(t, Options{URL: c.URL("no-space"), TTL: 5 * time.Second, Log: log})
-	l := gain(t, e)
-	load(t, l)
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
 	do := func(path string, in any) error { return e.call(t.Context(), path, in, &struct{}{}) }
 	fill := putRequest{Key: []byte("other"), Value: make([]byte, 1<<20)}
 	for end := time.Now().Add(patience); !noSpace(do("/v3/kv/put", fill)); {
@@ -441,7 +442,7 @@ func TestNoSpace(t *testing.T) {
 	}
 	failed := make(chan error, 1)
 	go func() {
-		failed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-0", 1)}, Generation: 1})
+		failed <- l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-0", 1)}, Generation: 1})
 	}()
 	for said := false; !said; {
 		select {
@@ -477,9 +478,9 @@ func TestNoSpace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	l = gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-1", 2))
+	l = leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
 }
 
 type writerFunc func(p []byte) (int, error)

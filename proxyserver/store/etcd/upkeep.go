@@ -64,7 +64,7 @@ func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 	if u.noCompact {
 		return revision
 	}
-	err := within(ctx, u.ttl, func(ctx context.Context) error {
+	err := replicated.Within(ctx, u.ttl, func(ctx context.Context) error {
 		var reply rangeResponse
 		if err := u.call(ctx, "/v3/kv/range", rangeRequest{Key: u.metaKey()}, &reply); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (u *upkeep) compact(ctx context.Context, revision int64) (present int64) {
 // measure notes the size of the database, and warns before it is full.
 func (u *upkeep) measure(ctx context.Context) {
 	var s statusResponse
-	err := within(ctx, u.ttl/4, func(ctx context.Context) error {
+	err := replicated.Within(ctx, u.ttl/4, func(ctx context.Context) error {
 		return u.call(ctx, "/v3/maintenance/status", struct{}{}, &s)
 	})
 	if forbidden(err) && !u.mayNotMeasure {

@@ -7,12 +7,13 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
 // BenchmarkCommit measures commits of eight grants and eight releases, without fsync.
 func BenchmarkCommit(b *testing.B) {
-	l := gain(b, elector(b, inSchema(pgtest.Shared(b))))
-	load(b, l)
+	l := leadtest.Gain(b, elector(b, inSchema(pgtest.Shared(b))), patience)
+	leadtest.Load(b, l)
 	generation := uint64(0)
 	var before []string
 	for b.Loop() {
@@ -22,13 +23,13 @@ func BenchmarkCommit(b *testing.B) {
 			batch.Steps = append(batch.Steps, len(batch.Changes))
 		}
 		for _, name := range before {
-			add(done(name))
+			add(leadtest.Done(name))
 		}
 		before = before[:0]
 		for range 8 {
 			generation++
 			before = append(before, fmt.Sprint("q-", generation))
-			add(granted(before[len(before)-1], generation))
+			add(leadtest.Granted(before[len(before)-1], generation))
 		}
 		batch.Generation = generation
 		if err := l.Commit(batch); err != nil {

@@ -118,7 +118,7 @@ func (d *database) Take(ctx context.Context, leader []byte, seen int64) (meta re
 	sql := "UPDATE %s.store SET leader = " + literal(leader) + ", term = term + 1 WHERE " + condition + " RETURNING meta, version"
 	rows, err := d.exec(ctx, sql)
 	switch {
-	case missing(err) && seen != 0: // there is no such leader any more
+	case missing(err) && seen != 0: // that leader's entry is gone
 		return meta, false, nil
 	case missing(err):
 		if err := d.make(ctx); err != nil {
@@ -343,10 +343,12 @@ func (d *database) Maintain(ctx context.Context) {
 
 // measure notes the size of the tables. The next commit reports any trouble.
 func (d *database) measure(ctx context.Context) {
-	short, cancel := context.WithTimeout(ctx, d.ttl/4)
-	defer cancel()
-	rows, err := d.exec(short, `SELECT coalesce(sum(bytes), 0)::bigint, coalesce(sum(bytes * live / greatest(live + dead, 1)), 0)::bigint
+	var rows [][][]byte
+	err := replicated.Within(ctx, d.ttl/4, func(ctx context.Context) (err error) {
+		rows, err = d.exec(ctx, `SELECT coalesce(sum(bytes), 0)::bigint, coalesce(sum(bytes * live / greatest(live + dead, 1)), 0)::bigint
 FROM (SELECT pg_total_relation_size(relid)::numeric AS bytes, n_live_tup AS live, n_dead_tup AS dead FROM pg_stat_user_tables WHERE schemaname = `+quoted(d.schema)+`) AS t`)
+		return err
+	})
 	if err != nil {
 		return
 	}
@@ -370,7 +372,7 @@ func (d *database) Advice(err error) string {
 	case codeDiskFull:
 		return "no space: the disk of PostgreSQL is full, so that nothing is granted or released: make room on it"
 	case codeConnections:
-		return "PostgreSQL takes no more connections, so that nothing may be granted or released: raise max_connections, or reserve some for our user: a server needs up to four"
+		return "PostgreSQL takes no more connections, so that nothing may be granted or released: raise max_connections, or reserve some for our user: a server needs four while PostgreSQL answers, some more while it hangs"
 	case codePassword, codeNoUser:
 		return "PostgreSQL refuses our user, so that nothing is granted or released: look at the password (PGPASSFILE, ~/.pgpass), and at pg_hba.conf"
 	case codeNoDatabase:

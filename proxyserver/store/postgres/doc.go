@@ -15,13 +15,14 @@
 //
 // # Why so
 //
-// All that fences a commit is in one row, and a commit is one statement: it updates that row if
-// the nonce and the number of commits are as expected, and writes records only if it did. The
-// statement goes out as one message of the simple query protocol. PostgreSQL has read a message as
-// a whole before it begins, and ends the transaction before it reads the next. So a leader that
-// stops in the middle holds no lock: there is no moment at which PostgreSQL waits for it. With the
-// extended protocol there is one, before the message Sync, and no timeout of PostgreSQL 15 bounds
-// it. Statements that wait for a lock, or hang otherwise, are bounded below the TTL.
+// All that fences a commit is in one row, and a commit is one statement, which each session
+// prepares once: it updates that row if the nonce and the number of commits are as expected, and
+// writes records only if it did. The statement goes out as one message of the simple query
+// protocol. PostgreSQL has read a message as a whole before it begins, and ends the transaction
+// before it reads the next. So a leader that stops in the middle holds no lock: there is no moment
+// at which PostgreSQL waits for it. With the extended protocol there is one, before the message
+// Sync, and no timeout of PostgreSQL 15 bounds it. Statements that wait for a lock, or hang
+// otherwise, are bounded below the TTL.
 //
 // Values are hexadecimal digits and integers in the text of a statement, so nothing has to be
 // quoted.

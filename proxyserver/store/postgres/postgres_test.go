@@ -22,6 +22,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(pgtest.Run(m)) }
@@ -72,56 +73,6 @@ func elector(t testing.TB, o Options) *Elector {
 	}
 	t.Cleanup(func() { e.Close() })
 	return e
-}
-
-// gain makes e lead. That must not take longer than patience.
-func gain(t testing.TB, e *Elector) store.Lead {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	l, err := e.Gain(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-func load(t testing.TB, l store.Lead) pool.Snapshot {
-	t.Helper()
-	snap, err := l.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
-}
-
-// held returns the names that are leased, sorted.
-func held(t testing.TB, l store.Lead) string {
-	t.Helper()
-	var names []string
-	for _, lease := range load(t, l).Leases {
-		names = append(names, lease.Name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
-}
-
-func granted(name string, generation uint64) pool.Change {
-	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
-		Name: name, Type: "q", Generation: generation, Ask: pool.Ask{Count: 1}, TTL: time.Hour, RequestID: name,
-	}}}
-}
-
-func done(name string) pool.Change {
-	return pool.Change{Kind: pool.Done, Lease: pool.Lease{Name: name}}
-}
-
-func commit(t testing.TB, l store.Lead, changes ...pool.Change) {
-	t.Helper()
-	if err := l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: 1}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // inSchema is the URL of a cluster and a schema of its own.
@@ -246,28 +197,28 @@ func TestDatabase(t *testing.T) {
 func TestCommitAndLoad(t *testing.T) {
 	t.Parallel()
 	o := inSchema(pgtest.Shared(t))
-	l := gain(t, elector(t, o))
-	if snap := load(t, l); len(snap.Leases) != 0 {
+	l := leadtest.Gain(t, elector(t, o), patience)
+	if snap := leadtest.Load(t, l); len(snap.Leases) != 0 {
 		t.Errorf("a new store has %+v", snap)
 	}
 	id := l.ID()
 	var b store.Batch
 	const n = 3*pageSize/2 + 1
 	for i := range uint64(n) {
-		b.Changes = append(b.Changes, granted(fmt.Sprint("q-", i), i+1))
+		b.Changes = append(b.Changes, leadtest.Granted(fmt.Sprint("q-", i), i+1))
 		b.Steps = append(b.Steps, len(b.Changes))
 	}
 	b.Generation = n
 	if err := l.Commit(b); err != nil {
 		t.Fatal(err)
 	}
-	commit(t, l, done("q-7"))
+	leadtest.Commit(t, l, leadtest.Done("q-7"))
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
 	next := elector(t, o)
-	l = gain(t, next)
-	if snap := load(t, l); len(snap.Leases) != n-1 || l.ID() != id || id == "" {
+	l = leadtest.Gain(t, next, patience)
+	if snap := leadtest.Load(t, l); len(snap.Leases) != n-1 || l.ID() != id || id == "" {
 		t.Errorf("%d leases, want %d; the ids are %q and %q", len(snap.Leases), n-1, id, l.ID())
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -289,18 +240,22 @@ func TestLostAnswers(t *testing.T) {
 			w, o := newWire(t, c.Host), inSchema(c)
 			o.URL, o.TTL = strings.Replace(o.URL, c.Host, w.Addr().String(), 1), 4*time.Second
 			e := elector(t, o)
-			l := gain(t, e)
-			load(t, l)
+			l := leadtest.Gain(t, e, patience)
+			leadtest.Load(t, l)
 			for i := range 4 {
-				w.disturb(once("WITH fence", f))
-				commit(t, l, granted(fmt.Sprint("q-", i), uint64(i+1)))
+				rule, met := once("EXECUTE leasectl_commit", f)
+				w.disturb(rule)
+				leadtest.Commit(t, l, leadtest.Granted(fmt.Sprint("q-", i), uint64(i+1)))
+				if !met() {
+					t.Error("no commit was disturbed")
+				}
 				if i%2 == 1 {
-					commit(t, l, done(fmt.Sprint("q-", i)))
+					leadtest.Commit(t, l, leadtest.Done(fmt.Sprint("q-", i)))
 				}
 			}
 			w.disturb(nil)
 			l.Close()
-			if got := held(t, gain(t, e)); got != "q-0 q-2" {
+			if got := leadtest.Held(t, leadtest.Gain(t, e, patience)); got != "q-0 q-2" {
 				t.Errorf("held are %s", got)
 			}
 		})
@@ -316,17 +271,17 @@ func TestStopsWhileItCommits(t *testing.T) {
 	o.TTL = 2 * time.Second
 	next := elector(t, o)
 	o.URL = strings.Replace(o.URL, c.Host, w.Addr().String(), 1)
-	l := gain(t, elector(t, o))
-	load(t, l)
+	l := leadtest.Gain(t, elector(t, o), patience)
+	leadtest.Load(t, l)
 	w.disturb(func(sent []byte) fate { return halved }) // everything from now on
 	failed := make(chan error, 1)
 	go func() {
-		failed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-0", 1)}, Generation: 1})
+		failed <- l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-0", 1)}, Generation: 1})
 	}()
 	began := time.Now()
-	leads := gain(t, next)
-	load(t, leads)
-	commit(t, leads, granted("q-1", 2))
+	leads := leadtest.Gain(t, next, patience)
+	leadtest.Load(t, leads)
+	leadtest.Commit(t, leads, leadtest.Granted("q-1", 2))
 	t.Logf("after %v", time.Since(began))
 	if err := <-failed; !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("the commit: %v", err)
@@ -334,7 +289,7 @@ func TestStopsWhileItCommits(t *testing.T) {
 	if err := l.Holds(); !errors.Is(err, store.ErrNotLeader) {
 		t.Errorf("it leads on: %v", err)
 	}
-	if got := held(t, leads); got != "q-1" {
+	if got := leadtest.Held(t, leads); got != "q-1" {
 		t.Errorf("held are %s", got)
 	}
 }
@@ -345,17 +300,19 @@ func TestHandOver(t *testing.T) {
 	t.Parallel()
 	o := inSchema(pgtest.Shared(t))
 	o.TTL, o.Advertise = time.Hour, "http://first"
-	first, next := gain(t, elector(t, o)), elector(t, o)
-	load(t, first)
-	go func() {
+	first, next := leadtest.Gain(t, elector(t, o), patience), elector(t, o)
+	leadtest.Load(t, first)
+	var resigned sync.WaitGroup
+	resigned.Go(func() {
 		for next.Leader().URL == "" && t.Context().Err() == nil { // until it stands by
 			time.Sleep(time.Millisecond)
 		}
 		if err := first.Close(); err != nil {
 			t.Error(err)
 		}
-	}()
-	gain(t, next) // within patience, not within a quarter of an hour
+	})
+	leadtest.Gain(t, next, patience) // within patience, not within a quarter of an hour
+	resigned.Wait()
 }
 
 // Whatever the database's settings are, a session has its own where they matter.
@@ -364,9 +321,9 @@ func TestSession(t *testing.T) {
 	c := pgtest.Start(t, "-c", "synchronous_commit=off", "-c", "default_transaction_isolation=serializable", "-c", "default_transaction_read_only=on",
 		"-c", "statement_timeout=0", "-c", "lock_timeout=0", "-c", "idle_session_timeout=1h", "-c", "bytea_output=escape")
 	e := elector(t, Options{URL: c.URL(), Schema: "user", TTL: 8 * time.Second}) // a word of SQL
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-\\0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-\\0", 1))
 	for name, want := range map[string]string{
 		"synchronous_commit": "on", "transaction_isolation": "read committed", "statement_timeout": "4s", "lock_timeout": "2s",
 		"idle_in_transaction_session_timeout": "4s", "idle_session_timeout": "0", "application_name": "leasectl",
@@ -377,7 +334,7 @@ func TestSession(t *testing.T) {
 		}
 	}
 	l.Close()
-	if got := held(t, gain(t, e)); got != "q-\\0" {
+	if got := leadtest.Held(t, leadtest.Gain(t, e, patience)); got != "q-\\0" {
 		t.Errorf("held are %q", got)
 	}
 }
@@ -387,11 +344,21 @@ func TestLocked(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Shared(t)
 	o := inSchema(c)
-	o.TTL = 4 * time.Second
+	o.TTL = 12 * time.Second // a statement waits for a lock for 3 s, and the lead lasts for longer on a slow machine, too
+	other := elector(t, o).database
+	session := func() string {
+		t.Helper()
+		rows, err := other.exec(t.Context(), "SELECT pg_backend_pid()")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(rows[0][0])
+	}
+	before := session()
 	var log logged
 	o.Log = log.logger()
-	l := gain(t, elector(t, o))
-	load(t, l)
+	l := leadtest.Gain(t, elector(t, o), patience)
+	leadtest.Load(t, l)
 	conn, err := pgconn.Connect(t.Context(), c.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -402,13 +369,20 @@ func TestLocked(t *testing.T) {
 	}
 	committed := make(chan error, 1)
 	go func() {
-		committed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-0", 1)}, Generation: 1})
+		committed <- l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-0", 1)}, Generation: 1})
 	}()
+	const lockNotAvailable = "55P03"
+	if _, _, err := other.Keep(t.Context(), []byte("x")); codeOf(err) != lockNotAvailable {
+		t.Errorf("a statement that waits for the lock: %v", err)
+	}
+	if after := session(); after != before {
+		t.Errorf("it ended with its connection: the session was %s, and is %s", before, after)
+	}
 	log.awaits(t, "PostgreSQL does not answer as it should")
 	if _, err := conn.Exec(t.Context(), "ROLLBACK").ReadAll(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-committed; err != nil && !errors.Is(err, store.ErrNotLeader) { // the machine may be slow
+	if err := <-committed; err != nil {
 		t.Error(err)
 	}
 }
@@ -440,16 +414,16 @@ func TestRights(t *testing.T) {
 		}
 	}
 	refused(as("stranger"))
-	l := gain(t, elector(t, as("owner")))
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, elector(t, as("owner")), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	l.Close()
 	refused(as("guest"))
 	c.Do(t, "GRANT USAGE ON SCHEMA leases TO guest; GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA leases TO guest")
-	l = gain(t, elector(t, as("guest")))
-	load(t, l)
-	commit(t, l, granted("q-1", 2))
-	if got := held(t, l); got != "q-0 q-1" {
+	l = leadtest.Gain(t, elector(t, as("guest")), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
+	if got := leadtest.Held(t, l); got != "q-0 q-1" {
 		t.Errorf("held are %s", got)
 	}
 }
@@ -478,16 +452,28 @@ func TestPassword(t *testing.T) {
 	password("wrong")
 	var log logged
 	e := elector(t, Options{URL: strings.Replace(c.URL(), pgtest.User+"@", "leases@", 1) + "&passfile=" + file, TTL: 8 * time.Second, Log: log.logger()})
-	gained := make(chan store.Lead, 1)
-	go func() { gained <- gain(t, e) }()
+	var gaining sync.WaitGroup
+	t.Cleanup(gaining.Wait) // t.Context() ends before cleanups run
+	var l store.Lead
+	gained := make(chan error, 1)
+	gaining.Go(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		var err error
+		l, err = e.Gain(ctx)
+		gained <- err
+	})
 	log.awaits(t, "PostgreSQL refuses our user")
 	password("first")
-	l := <-gained
-	load(t, l)
+	if err := <-gained; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	leadtest.Load(t, l)
 	c.Do(t, "ALTER ROLE leases PASSWORD 'second'")
 	password("second")
 	c.Do(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'leases'")
-	commit(t, l, granted("q-0", 1))
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 }
 
 // A leader goes on when PostgreSQL takes no new connections, and says so when it needs one.
@@ -496,9 +482,9 @@ func TestTooManyConnections(t *testing.T) {
 	c := pgtest.Start(t, "-c", "max_connections=8", "-c", "superuser_reserved_connections=1", "-c", "max_wal_senders=0")
 	c.Do(t, "CREATE ROLE leases LOGIN; CREATE SCHEMA leasectl AUTHORIZATION leases")
 	url := strings.Replace(c.URL(), pgtest.User+"@", "leases@", 1)
-	l := gain(t, elector(t, Options{URL: url}))
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, elector(t, Options{URL: url}), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	for {
 		other, err := pgconn.Connect(t.Context(), url)
 		if err != nil {
@@ -509,14 +495,16 @@ func TestTooManyConnections(t *testing.T) {
 		}
 		defer other.Close(context.Background())
 	}
-	commit(t, l, granted("q-1", 2))
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
 	var log logged
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
 	next := elector(t, Options{URL: url, Log: log.logger()})
-	go next.Gain(ctx)
+	ctx, cancel := context.WithCancel(t.Context())
+	var standby sync.WaitGroup
+	defer standby.Wait()
+	defer cancel()
+	standby.Go(func() { next.Gain(ctx) })
 	log.awaits(t, "PostgreSQL takes no more connections")
-	commit(t, l, granted("q-2", 3))
+	leadtest.Commit(t, l, leadtest.Granted("q-2", 3))
 }
 
 // A pooler that gives a statement any connection is refused with a sentence.
@@ -542,16 +530,16 @@ func TestRefused(t *testing.T) {
 	c := pgtest.Shared(t)
 	o := inSchema(c)
 	e := elector(t, o)
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	l.Close()
 	c.Do(t, "UPDATE "+o.Schema+".store SET format = 99")
 	if _, err := e.Gain(t.Context()); !errors.Is(err, store.ErrOpen) || !strings.Contains(err.Error(), "format 99") {
 		t.Errorf("a later format: %v", err)
 	}
 	c.Do(t, "UPDATE "+o.Schema+".store SET format = 1; DELETE FROM "+o.Schema+".records")
-	l = gain(t, e)
+	l = leadtest.Gain(t, e, patience)
 	if _, err := l.Load(); !errors.Is(err, store.ErrDamaged) {
 		t.Errorf("a row is gone: %v", err)
 	}
@@ -560,7 +548,7 @@ func TestRefused(t *testing.T) {
 	if _, err := e.Gain(t.Context()); !errors.Is(err, store.ErrGone) {
 		t.Errorf("the schema is gone: %v", err)
 	}
-	load(t, gain(t, elector(t, o)))
+	leadtest.Load(t, leadtest.Gain(t, elector(t, o), patience))
 }
 
 // A leader does not go on if its database went on without some of its commits: after a failover
@@ -568,9 +556,9 @@ func TestRefused(t *testing.T) {
 func TestFailoverThatLosesCommits(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Start(t)
-	l := gain(t, elector(t, Options{URL: c.URL()}))
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, elector(t, Options{URL: c.URL()}), patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	l.Close()
 	standby := c.Standby(t)
 	if err := c.Start(); err != nil {
@@ -578,13 +566,13 @@ func TestFailoverThatLosesCommits(t *testing.T) {
 	}
 	var log logged
 	e := elector(t, Options{URL: strings.Replace(c.URL(), c.Host, standby.Host+","+c.Host, 1), Log: log.logger()})
-	l = gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-1", 2))
+	l = leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
 	c.Kill()
 	committed := make(chan error, 1)
 	go func() {
-		committed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-2", 3)}, Generation: 3})
+		committed <- l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-2", 3)}, Generation: 3})
 	}()
 	log.awaits(t, "no host of --data is the primary")
 	standby.Do(t, "SELECT pg_promote()")
@@ -595,7 +583,7 @@ func TestFailoverThatLosesCommits(t *testing.T) {
 	if _, err := e.Gain(t.Context()); !errors.Is(err, store.ErrLost) {
 		t.Errorf("it leads again: %v", err)
 	}
-	if got := held(t, gain(t, elector(t, Options{URL: standby.URL()}))); got != "q-0" {
+	if got := leadtest.Held(t, leadtest.Gain(t, elector(t, Options{URL: standby.URL()}), patience)); got != "q-0" {
 		t.Errorf("held are %s", got)
 	}
 }
@@ -604,16 +592,16 @@ func TestFailoverThatLosesCommits(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	c := pgtest.Start(t)
-	l := gain(t, elector(t, Options{URL: c.URL()}))
-	load(t, l)
+	l := leadtest.Gain(t, elector(t, Options{URL: c.URL()}), patience)
+	leadtest.Load(t, l)
 	for i := range uint64(3) {
 		c.Kill()
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		commit(t, l, granted(fmt.Sprint("q-", i), i+1))
+		leadtest.Commit(t, l, leadtest.Granted(fmt.Sprint("q-", i), i+1))
 	}
-	if got := held(t, l); got != "q-0 q-1 q-2" {
+	if got := leadtest.Held(t, l); got != "q-0 q-1 q-2" {
 		t.Errorf("held are %s", got)
 	}
 }
@@ -671,9 +659,9 @@ func TestCommitWaitsForStandby(t *testing.T) {
 	c := pgtest.Start(t)
 	var log logged
 	e := elector(t, Options{URL: c.URL(), Log: log.logger()})
-	l := gain(t, e)
-	load(t, l)
-	commit(t, l, granted("q-0", 1))
+	l := leadtest.Gain(t, e, patience)
+	leadtest.Load(t, l)
+	leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 	c.Do(t, "ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	c.Do(t, "SELECT pg_reload_conf()")
 	// The setting is in force when a transaction of another session waits.
@@ -690,7 +678,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 	other.Wait()
 	committed := make(chan error, 1)
 	go func() {
-		committed <- l.Commit(store.Batch{Changes: []pool.Change{granted("q-1", 2)}, Generation: 2})
+		committed <- l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-1", 2)}, Generation: 2})
 	}()
 	const waits = "FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'leasectl'"
 	for range 3 { // the commit, and then the writes that follow it
@@ -711,7 +699,7 @@ func TestCommitWaitsForStandby(t *testing.T) {
 	if err := <-committed; err != nil {
 		t.Error(err)
 	}
-	if got := held(t, l); got != "q-0 q-1" {
+	if got := leadtest.Held(t, l); got != "q-0 q-1" {
 		t.Errorf("held are %s", got)
 	}
 }

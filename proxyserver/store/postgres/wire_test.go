@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -145,17 +146,14 @@ func (w *wire) forward(c, s net.Conn) {
 	}
 }
 
-// once is a rule that gives the first statement with text in it this fate.
-func once(text string, f fate) func(sent []byte) fate {
-	var mu sync.Mutex
-	done := false
+// once returns a rule that gives the first statement with text in it this fate. met reports whether
+// there was one.
+func once(text string, f fate) (rule func(sent []byte) fate, met func() bool) {
+	var done atomic.Bool
 	return func(sent []byte) fate {
-		mu.Lock()
-		defer mu.Unlock()
-		if done || !bytes.Contains(sent, []byte(text)) {
-			return passes
+		if bytes.Contains(sent, []byte(text)) && done.CompareAndSwap(false, true) {
+			return f
 		}
-		done = true
-		return f
-	}
+		return passes
+	}, done.Load
 }

@@ -16,33 +16,33 @@ type client struct {
 	Options
 	id atomic.Pointer[string] // of the store; nil: not known yet
 
-	trouble struct {
+	outage struct {
 		sync.Mutex
-		logged map[string]time.Duration // when each advice was logged; empty: there is no trouble
+		logged map[string]time.Duration // when each advice was logged; empty: there is no outage
 	}
 	newest newest
 }
 
-// troubleEvery is how often a failure that lasts is logged.
-const troubleEvery = 30 * time.Second
+// outageEvery is how often a failure that lasts is logged.
+const outageEvery = 30 * time.Second
 
-// noteTrouble logs that the database does not answer as it should, but not more often than
-// troubleEvery for each advice. An error after the end of ctx is no trouble with the database:
-// nobody waits for the answer.
-func (c *client) noteTrouble(ctx context.Context, err error) {
+// logOutage logs that the database does not answer as it should, but not more often than
+// outageEvery for each advice. An error after the end of ctx is no outage: nobody waits for the
+// answer.
+func (c *client) logOutage(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	advice, now := c.Database.Advice(err), c.SinceBoot()
-	c.trouble.Lock()
-	defer c.trouble.Unlock()
-	if logged, before := c.trouble.logged[advice]; before && now-logged < troubleEvery {
+	c.outage.Lock()
+	defer c.outage.Unlock()
+	if logged, before := c.outage.logged[advice]; before && now-logged < outageEvery {
 		return
 	}
-	if c.trouble.logged == nil {
-		c.trouble.logged = make(map[string]time.Duration)
+	if c.outage.logged == nil {
+		c.outage.logged = make(map[string]time.Duration)
 	}
-	c.trouble.logged[advice] = now
+	c.outage.logged[advice] = now
 	if advice != "" {
 		c.Log.Error(advice, "error", err)
 		return
@@ -50,22 +50,22 @@ func (c *client) noteTrouble(ctx context.Context, err error) {
 	c.Log.Warn(c.Words.Database+" does not answer as it should", "error", err)
 }
 
-// noteNoTrouble logs that the database answers again, if it had not. It is called after a write,
+// logRecovery logs that the database answers again, if it had not. It is called after a write,
 // or after a read of a leader, but not after a read of a server that stands by: a database
 // without space answers reads.
-func (c *client) noteNoTrouble() {
-	c.trouble.Lock()
-	defer c.trouble.Unlock()
-	if len(c.trouble.logged) > 0 {
+func (c *client) logRecovery() {
+	c.outage.Lock()
+	defer c.outage.Unlock()
+	if len(c.outage.logged) > 0 {
 		c.Log.Info(c.Words.Database + " answers again")
 	}
-	clear(c.trouble.logged)
+	clear(c.outage.logged)
 }
 
 // resign deletes the leader's entry if it has this value. If the database does not answer,
 // resign blocks for a quarter of the TTL.
 func (c *client) resign(value []byte) error {
-	return within(context.Background(), c.TTL/4, func(ctx context.Context) error { return c.Database.Resign(ctx, value) })
+	return Within(context.Background(), c.TTL/4, func(ctx context.Context) error { return c.Database.Resign(ctx, value) })
 }
 
 // ID returns the id of the store; "" until it is known.
@@ -90,23 +90,23 @@ const retryPause = 20 * time.Millisecond
 // more time, because the database may be slow.
 func (c *client) retry(ctx context.Context, attempt func(context.Context) error) error {
 	for limit := c.TTL / 4; ; limit = min(2*limit, c.TTL) {
-		err := within(ctx, limit, attempt)
+		err := Within(ctx, limit, attempt)
 		if err == nil {
-			c.noteNoTrouble()
+			c.logRecovery()
 			return nil
 		}
 		if errors.Is(err, ErrRefused) || errors.Is(err, store.ErrNotLeader) {
 			return err
 		}
-		c.noteTrouble(ctx, err)
+		c.logOutage(ctx, err)
 		if Sleep(ctx, retryPause) != nil {
 			return errors.Join(context.Cause(ctx), err)
 		}
 	}
 }
 
-// within runs attempt for at most limit.
-func within(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
+// Within calls attempt with a context that ends after limit, or with ctx, and returns its error.
+func Within(ctx context.Context, limit time.Duration, attempt func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return attempt(ctx)

@@ -89,7 +89,7 @@ func (e *Elector) Close() error {
 
 // look reads who leads.
 func (e *Elector) look(ctx context.Context) (s State, err error) {
-	err = within(ctx, e.TTL/4, func(ctx context.Context) error {
+	err = Within(ctx, e.TTL/4, func(ctx context.Context) error {
 		s, err = e.Database.Look(ctx)
 		return err
 	})
@@ -117,9 +117,9 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 			return nil, err
 		case err != nil:
 			watched = 0
-			e.noteTrouble(ctx, err)
+			e.logOutage(ctx, err)
 		default:
-			ttl, err := e.understand(s)
+			ttl, err := e.noteState(s)
 			if err != nil {
 				return nil, err
 			}
@@ -135,12 +135,12 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 				case final(err):
 					return nil, err
 				case err != nil:
-					e.noteTrouble(ctx, err)
+					e.logOutage(ctx, err)
 				}
 			} else {
 				wait = min(wait, left)
 			}
-			e.presence.stay(ctx)
+			e.presence.renewEntry(ctx)
 		}
 		if err := e.Database.Wait(ctx, wait); err != nil {
 			return nil, err
@@ -158,10 +158,10 @@ func final(err error) bool {
 	return false
 }
 
-// understand notes the leader and the store's id, and returns the TTL of the lead in s. It
+// noteState notes the leader and the store's id, and returns the TTL of the lead in s. It
 // refuses a store of a later format, a store other than the one that this server knows, and one
 // that has lost commits.
-func (e *Elector) understand(s State) (ttl time.Duration, err error) {
+func (e *Elector) noteState(s State) (ttl time.Duration, err error) {
 	var leader store.Leader
 	ttl = e.TTL
 	if s.Leader.Value != nil && !e.wrote(s.Leader.Value) {
@@ -208,7 +208,7 @@ func (e *Elector) stillThere(id string) error {
 	case known == "" || known == id:
 		return nil
 	case id == "":
-		return fmt.Errorf("store %s: %w: %s has nothing of it any more: restore %[3]s from a backup, or start this server anew to begin without leases", e.Words.Store, store.ErrGone, e.Words.Database)
+		return fmt.Errorf("store %s: %w: %s has nothing of it: restore %[3]s from a backup, or start this server anew to begin without leases", e.Words.Store, store.ErrGone, e.Words.Database)
 	}
 	return fmt.Errorf("store %s: %w: another store is in its place: start this server anew to serve from that", e.Words.Store, store.ErrGone)
 }
@@ -262,7 +262,7 @@ func (e *Elector) take(ctx context.Context, seen Entry) (*lead, error) {
 	began := e.SinceBoot()
 	var meta Entry
 	var taken bool
-	err = within(ctx, e.TTL/4, func(ctx context.Context) error {
+	err = Within(ctx, e.TTL/4, func(ctx context.Context) error {
 		meta, taken, err = e.Database.Take(ctx, l.value, seen.Version)
 		return err
 	})

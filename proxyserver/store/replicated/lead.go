@@ -118,14 +118,14 @@ func (l *lead) keep() error {
 		case <-lapse.C:
 		case <-ticker.C:
 			underWay++
-			go func() { attempts <- within(ctx, l.TTL, l.rewrite) }()
+			go func() { attempts <- Within(ctx, l.TTL, l.rewrite) }()
 		case err := <-attempts:
 			underWay--
 			if errors.Is(err, store.ErrNotLeader) {
 				return err
 			}
 			if err != nil {
-				l.noteTrouble(ctx, err)
+				l.logOutage(ctx, err)
 			}
 		}
 		lapse.Stop()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated/unsteady"
 )
 
@@ -37,60 +37,6 @@ func newServer(t *testing.T, db *unsteady.Database, url string) *server {
 	})
 	t.Cleanup(func() { s.Elector.Close() })
 	return s
-}
-
-// lead makes s lead, within limit.
-func (s *server) lead(t *testing.T, limit time.Duration) store.Lead {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	defer cancel()
-	l, err := s.Gain(ctx)
-	if err != nil {
-		t.Fatalf("gain: %v", err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-func load(t *testing.T, l store.Lead) pool.Snapshot {
-	t.Helper()
-	snap, err := l.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return snap
-}
-
-// held returns the names that are leased, sorted.
-func held(t *testing.T, l store.Lead) string {
-	t.Helper()
-	var names []string
-	for _, lease := range load(t, l).Leases {
-		names = append(names, lease.Name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, " ")
-}
-
-func granted(name string, generation uint64) pool.Change {
-	return pool.Change{Kind: pool.Granted, Leases: []pool.Lease{{
-		Name: name, Type: "q", Generation: generation, Ask: pool.Ask{Count: 1}, TTL: time.Hour, RequestID: name,
-	}}}
-}
-
-func done(name string) pool.Change {
-	return pool.Change{Kind: pool.Done, Lease: pool.Lease{Name: name}}
-}
-
-func commit(l store.Lead, changes ...pool.Change) error {
-	return l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: 1})
-}
-
-func mustCommit(t *testing.T, l store.Lead, changes ...pool.Change) {
-	t.Helper()
-	if err := commit(l, changes...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // only returns a fate for the calls of one method.
@@ -119,16 +65,16 @@ func inBubble(t *testing.T, f func(t *testing.T, db *unsteady.Database, a, b *se
 // not come back.
 func TestLateCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-		l := a.lead(t, time.Second)
-		load(t, l)
+		l := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, l)
 		a.Disturb(only("Commit", unsteady.Fate{Again: 2 * time.Second}))
-		mustCommit(t, l, granted("q-0", 1))
+		leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
 		a.Disturb(nil)
-		mustCommit(t, l, done("q-0"))
+		leadtest.Commit(t, l, leadtest.Done("q-0"))
 		time.Sleep(3 * time.Second)
-		mustCommit(t, l, granted("q-1", 2)) // the leader itself is not disturbed
+		leadtest.Commit(t, l, leadtest.Granted("q-1", 2)) // the leader itself is not disturbed
 		l.Close()
-		if got := held(t, b.lead(t, time.Second)); got != "q-1" {
+		if got := leadtest.Held(t, leadtest.Gain(t, b, time.Second)); got != "q-1" {
 			t.Errorf("held are %s, want q-1", got)
 		}
 	})
@@ -140,31 +86,38 @@ func TestLostAnswer(t *testing.T) {
 	for what, fate := range map[string]unsteady.Fate{
 		"silent": {Silent: true}, "broken": {Broken: true}, "lost": {Lost: true}, "late": {Before: ttl / 2},
 	} {
-		inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-			l := a.lead(t, time.Second)
-			load(t, l)
-			first, kept := true, 0
-			a.Disturb(func(method string) unsteady.Fate {
-				if method == "Keep" {
-					kept++
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+				l := leadtest.Gain(t, a, time.Second)
+				leadtest.Load(t, l)
+				first, looked, kept := true, false, 0 // looked: for what came of a commit
+				a.Disturb(func(method string) unsteady.Fate {
+					switch {
+					case method == "Look":
+						looked = true
+					case method == "Keep" && looked:
+						kept++
+					}
+					if first && method == "Commit" {
+						first = false
+						return fate
+					}
+					return unsteady.Fate{}
+				})
+				leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
+				if looked && kept == 0 {
+					t.Error("no write followed")
 				}
-				if first && method == "Commit" {
-					first = false
-					return fate
+				if (fate.Silent || fate.Broken) && !looked {
+					t.Error("no answer was lost")
 				}
-				return unsteady.Fate{}
+				leadtest.Commit(t, l, leadtest.Done("q-0"))
+				leadtest.Commit(t, l, leadtest.Granted("q-1", 2))
+				l.Close()
+				if got := leadtest.Held(t, leadtest.Gain(t, b, time.Second)); got != "q-1" {
+					t.Errorf("held are %s, want q-1", got)
+				}
 			})
-			began := time.Now()
-			mustCommit(t, l, granted("q-0", 1))
-			if kept == 0 && fate != (unsteady.Fate{Lost: true}) && time.Since(began) < ttl/8 {
-				t.Errorf("%s: no write followed", what)
-			}
-			mustCommit(t, l, done("q-0"))
-			mustCommit(t, l, granted("q-1", 2))
-			l.Close()
-			if got := held(t, b.lead(t, time.Second)); got != "q-1" {
-				t.Errorf("%s: held are %s, want q-1", what, got)
-			}
 		})
 	}
 }
@@ -173,14 +126,16 @@ func TestLostAnswer(t *testing.T) {
 // other leads soon after.
 func TestCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-		old := a.lead(t, time.Second)
-		load(t, old)
-		mustCommit(t, old, granted("q-0", 1))
+		old := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, old)
+		leadtest.Commit(t, old, leadtest.Granted("q-0", 1))
 		time.Sleep(10 * ttl)
 		a.Disturb(everything(unsteady.Fate{Lost: true}))
 		failed := make(chan error, 1)
-		go func() { failed <- commit(old, granted("q-1", 2)) }()
-		next := b.lead(t, 2*ttl)
+		go func() {
+			failed <- old.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-1", 2)}, Generation: 2})
+		}()
+		next := leadtest.Gain(t, b, 2*ttl)
 		if err := old.Holds(); !errors.Is(err, store.ErrNotLeader) || !strings.Contains(err.Error(), "memory has not confirmed it") {
 			t.Errorf("the old leader: %v", err)
 		}
@@ -189,10 +144,10 @@ func TestCutOff(t *testing.T) {
 		}
 		<-old.Over()
 		a.Disturb(nil)
-		if err := commit(old, granted("q-2", 3)); !errors.Is(err, store.ErrNotLeader) {
+		if err := old.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-2", 3)}, Generation: 3}); !errors.Is(err, store.ErrNotLeader) {
 			t.Errorf("a commit of the old leader after its return: %v", err)
 		}
-		if got := held(t, next); got != "q-0" {
+		if got := leadtest.Held(t, next); got != "q-0" {
 			t.Errorf("held are %s, want q-0", got)
 		}
 	})
@@ -204,7 +159,7 @@ func TestValidFromTheStart(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, _ *server) {
 		const late = ttl / 5
 		a.Disturb(everything(unsteady.Fate{After: late}))
-		l := a.lead(t, ttl)
+		l := leadtest.Gain(t, a, ttl)
 		a.Disturb(everything(unsteady.Fate{Lost: true}))
 		time.Sleep(ttl - late - time.Millisecond)
 		if err := l.Holds(); err != nil {
@@ -220,12 +175,12 @@ func TestValidFromTheStart(t *testing.T) {
 // A server that was stopped for longer than the TTL says no more that it leads.
 func TestStopped(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-		old := a.lead(t, time.Second)
-		load(t, old)
+		old := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, old)
 		a.Stop()
 		holds := make(chan error, 1)
 		go func() { holds <- old.Holds() }()
-		load(t, b.lead(t, 2*ttl))
+		leadtest.Load(t, leadtest.Gain(t, b, 2*ttl))
 		a.Continue()
 		if err := <-holds; !errors.Is(err, store.ErrNotLeader) {
 			t.Errorf("after the stop: %v", err)
@@ -236,13 +191,14 @@ func TestStopped(t *testing.T) {
 // A leader that gives the lead up is followed at once.
 func TestResigns(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-		old := a.lead(t, time.Second)
-		load(t, old)
-		var took time.Duration
-		gained := make(chan struct{})
+		old := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, old)
+		var next store.Lead
+		gained := make(chan error, 1)
 		go func() {
-			defer close(gained)
-			b.lead(t, time.Hour)
+			var err error
+			next, err = b.Gain(t.Context())
+			gained <- err
 		}()
 		time.Sleep(10 * ttl)
 		if l := b.Leader(); l.URL != "http://a" || l.Standby != 1 {
@@ -250,8 +206,11 @@ func TestResigns(t *testing.T) {
 		}
 		began := time.Now()
 		old.Close()
-		<-gained
-		if took = time.Since(began); took > time.Millisecond {
+		if err := <-gained; err != nil {
+			t.Fatal(err)
+		}
+		defer next.Close()
+		if took := time.Since(began); took > time.Millisecond {
 			t.Errorf("the next leader took %v", took)
 		}
 	})
@@ -266,15 +225,15 @@ func TestLostTake(t *testing.T) {
 			first = first && !broken
 			return unsteady.Fate{Broken: broken}
 		})
-		load(t, a.lead(t, ttl/2))
+		leadtest.Load(t, leadtest.Gain(t, a, ttl/2))
 	})
 }
 
-// The entry of a server that was killed is deleted after some TTLs. Until then, and if that
-// fails at first, the server counts or does not, but never again.
+// A killed standby counts for keptTTLs, and not after that, also if its entry cannot be deleted at
+// first.
 func TestKilledStandby(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-		load(t, a.lead(t, time.Second))
+		leadtest.Load(t, leadtest.Gain(t, a, time.Second))
 		short, cancel := context.WithTimeout(t.Context(), ttl/2)
 		defer cancel()
 		if _, err := b.Gain(short); err == nil {
@@ -306,10 +265,10 @@ func TestKilledStandby(t *testing.T) {
 func TestLostCommits(t *testing.T) {
 	for _, commits := range []bool{true, false} {
 		inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
-			l := a.lead(t, time.Second)
-			load(t, l)
+			l := leadtest.Gain(t, a, time.Second)
+			leadtest.Load(t, l)
 			for i := range 5 {
-				mustCommit(t, l, granted(fmt.Sprint("q-", i), uint64(i+1)))
+				leadtest.Commit(t, l, leadtest.Granted(fmt.Sprint("q-", i), uint64(i+1)))
 			}
 			ended := make(chan error, 1)
 			go func() {
@@ -319,7 +278,7 @@ func TestLostCommits(t *testing.T) {
 			time.Sleep(2 * ttl)
 			db.Forget(2)
 			if commits {
-				if err := commit(l, granted("q-5", 6)); !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, store.ErrLost) {
+				if err := l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-5", 6)}, Generation: 6}); !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, store.ErrLost) {
 					t.Errorf("the next commit: %v", err)
 				}
 			}
@@ -334,25 +293,25 @@ func TestLostCommits(t *testing.T) {
 			if err := <-ended; !errors.Is(err, store.ErrLost) || !strings.Contains(err.Error(), "lost commits") {
 				t.Errorf("the standby goes on: %v", err)
 			}
-			if got := held(t, newServer(t, db, "http://c").lead(t, 2*ttl)); got != "q-0 q-1 q-2" {
+			if got := leadtest.Held(t, leadtest.Gain(t, newServer(t, db, "http://c"), 2*ttl)); got != "q-0 q-1 q-2" {
 				t.Errorf("held are %s", got)
 			}
 		})
 	}
 }
 
-// A store that is gone, or whose records do not fit meta, is refused.
+// A store that is gone is refused, also if another is in its place.
 func TestRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
-		l := a.lead(t, time.Second)
-		load(t, l)
+		l := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, l)
 		l.Close()
 		db.Erase()
 		if _, err := a.Gain(t.Context()); !errors.Is(err, store.ErrGone) {
 			t.Errorf("everything is gone: %v", err)
 		}
-		l = b.lead(t, ttl)
-		load(t, l)
+		l = leadtest.Gain(t, b, ttl)
+		leadtest.Load(t, l)
 		l.Close()
 		if _, err := a.Gain(t.Context()); !errors.Is(err, store.ErrGone) || !strings.Contains(err.Error(), "another store") {
 			t.Errorf("another store is there: %v", err)
@@ -364,16 +323,16 @@ func TestRefused(t *testing.T) {
 // many changes is divided, too. All of it is loaded again.
 func TestDivided(t *testing.T) {
 	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
-		l := a.lead(t, time.Second)
-		load(t, l)
+		l := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, l)
 		var batch store.Batch
 		for i := range 100 {
-			batch.Changes = append(batch.Changes, granted(fmt.Sprintf("q-%d", i), uint64(i+1)))
+			batch.Changes = append(batch.Changes, leadtest.Granted(fmt.Sprintf("q-%d", i), uint64(i+1)))
 			if i%3 == 2 && i < 60 {
 				batch.Steps = append(batch.Steps, len(batch.Changes))
 			}
 		}
-		many := granted("n-0", 101)
+		many := leadtest.Granted("n-0", 101)
 		for i := range 1000 {
 			lease := many.Leases[0]
 			lease.Name, lease.Generation = fmt.Sprintf("n-%d", i+1), uint64(i+102)
@@ -385,7 +344,7 @@ func TestDivided(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		if n := len(load(t, b.lead(t, time.Second)).Leases); n != 1101 {
+		if n := len(leadtest.Load(t, leadtest.Gain(t, b, time.Second)).Leases); n != 1101 {
 			t.Errorf("%d leases, want 1101", n)
 		}
 	})

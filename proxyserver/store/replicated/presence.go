@@ -36,17 +36,17 @@ func newPresence(c *client) *presence {
 	return &presence{client: c, own: Standby{Name: newNonce(), Value: value}, seen: make(map[string]seen)}
 }
 
-// stay writes the entry, and counts the servers that stand by. It does so once in a TTL.
-func (p *presence) stay(ctx context.Context) {
+// renewEntry writes the entry, and counts the servers that stand by. It does so once in a TTL.
+func (p *presence) renewEntry(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.SinceBoot(); p.wrote != 0 && now-p.wrote < p.TTL {
 		return
 	}
 	if err := p.look(ctx, &p.own); err != nil {
-		p.noteTrouble(ctx, err)
+		p.logOutage(ctx, err)
 	} else {
-		p.noteNoTrouble()
+		p.logRecovery()
 	}
 	p.wrote = p.SinceBoot()
 }
@@ -72,7 +72,7 @@ func (p *presence) leave() {
 		return
 	}
 	// Others delete the entry if this fails.
-	_ = within(context.Background(), p.TTL/4, func(ctx context.Context) error { return p.Database.Leave(ctx, p.own.Name, 0) })
+	_ = Within(context.Background(), p.TTL/4, func(ctx context.Context) error { return p.Database.Leave(ctx, p.own.Name, 0) })
 	p.wrote = 0
 }
 
@@ -83,7 +83,7 @@ const keptTTLs = 3
 // has not changed for keptTTLs, whose server was killed. The caller holds p.mu.
 func (p *presence) look(ctx context.Context, own *Standby) error {
 	var all []Standby
-	err := within(ctx, p.TTL/4, func(ctx context.Context) (err error) {
+	err := Within(ctx, p.TTL/4, func(ctx context.Context) (err error) {
 		all, err = p.Database.Standbys(ctx, own)
 		return err
 	})
@@ -99,7 +99,7 @@ func (p *presence) look(ctx context.Context, own *Standby) error {
 		}
 		there[other.Name] = s // also an entry to delete: if that fails, the next look does it
 		if now-s.at > keptTTLs*p.TTL {
-			_ = within(ctx, p.TTL/4, func(ctx context.Context) error { return p.Database.Leave(ctx, other.Name, other.Version) })
+			_ = Within(ctx, p.TTL/4, func(ctx context.Context) error { return p.Database.Leave(ctx, other.Name, other.Version) })
 			continue
 		}
 		count++

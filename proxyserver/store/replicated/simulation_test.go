@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated/unsteady"
 )
 
@@ -28,8 +27,9 @@ var (
 )
 
 // TestSimulation runs three servers that share a database, whose calls are delayed, lost, repeated
-// and answered late. Servers are stopped, for longer than the TTL, or started anew; others are cut off, or resign;
-// and the database stops. Meanwhile clients ask them. Each schedule has a seed:
+// and answered late. Servers are stopped, one or all, for longer than the TTL, or started anew;
+// others are cut off, hear no answer, or resign. Meanwhile clients ask them. Each schedule has a
+// seed:
 //
 //	go test ./proxyserver/store/replicated -run TestSimulation -simulations 100000
 //
@@ -38,53 +38,30 @@ var (
 // within four TTLs.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	if *simulationSeed != 0 {
-		simulate(t, *simulationSeed)
-		return
+	schedules := unsteady.Schedules{
+		Count: *simulations, Seed: *simulationSeed, Parallel: 2,
+		Again: "go test ./proxyserver/store/replicated -run TestSimulation -simulation-seed",
 	}
-	n := *simulations
-	if testing.Short() {
-		n /= 10
-	}
-	first := rand.Uint64() >> 1
-	t.Logf("%d schedules from seed %d", n, first)
-	var parallel sync.WaitGroup
-	for part := range uint64(2) {
-		parallel.Go(func() {
-			for i := part; i < uint64(n) && !t.Failed(); i += 2 {
-				simulate(t, first+i)
-			}
-		})
-	}
-	parallel.Wait()
-}
-
-// simulate runs one schedule.
-func simulate(t *testing.T, seed uint64) {
-	t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+	schedules.Run(t, func(t *testing.T, schedule *unsteady.Schedule) {
 		var ops []porcupine.Operation
-		var faults []string
 		synctest.Test(t, func(t *testing.T) {
-			s := &simulation{t: t, random: rand.New(rand.NewPCG(seed, 1)), db: unsteady.New(), begun: time.Now()}
+			s := &simulation{t: t, schedule: schedule, random: rand.New(rand.NewPCG(schedule.Seed, 1)), db: unsteady.New(), begun: time.Now()}
 			s.run()
-			ops, faults = s.ops, s.faults
+			ops = s.ops
 		})
-		checkCells(t, ops)
-		if t.Failed() {
-			t.Logf("%s\nagain: go test ./proxyserver/store/replicated -run TestSimulation -simulation-seed %d", strings.Join(faults, "; "), seed)
-		}
+		unsteady.CheckHistory(t, cellModel, ops)
 	})
 }
 
 // simulation is a run of a schedule.
 type simulation struct {
-	t       *testing.T
-	random  *rand.Rand // of the schedule; each server and client has its own
-	db      *unsteady.Database
-	servers [3]*simulated // run changes them, with mu held
-	begun   time.Time
-	faults  []string
-	avoid   atomic.Int64 // the server that writers do not ask, so that it has nothing to commit; -1: they ask all
+	t        *testing.T
+	schedule *unsteady.Schedule
+	random   *rand.Rand // of the schedule; each server and client has its own
+	db       *unsteady.Database
+	servers  [3]*simulated // run changes them, with mu held
+	begun    time.Time
+	avoid    atomic.Int64 // the server that writers do not ask, so that it has nothing to commit; -1: they ask all
 
 	mu  sync.Mutex
 	ops []porcupine.Operation
@@ -237,7 +214,7 @@ func (s *simulation) disturb() {
 			time.Sleep(time.Duration(s.random.Int64N(int64(ttl / 8))))
 		}
 	}
-	s.faults = append(s.faults, fmt.Sprintf("%v: server %d %s for %v", time.Since(s.begun), i, what, long))
+	s.schedule.Faultf("%v: server %d %s for %v", time.Since(s.begun), i, what, long)
 	time.Sleep(time.Duration(s.random.Int64N(int64(ttl))))
 }
 
@@ -263,7 +240,7 @@ func (s *simulated) term(ctx context.Context) error {
 		return err
 	}
 	err = s.serve(ctx, l)
-	if err := l.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !strings.Contains(err.Error(), "broke") {
+	if err := l.Close(); err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, unsteady.ErrBroken) {
 		return err
 	}
 	if errors.Is(err, store.ErrNotLeader) {
@@ -293,10 +270,10 @@ func (s *simulated) serve(ctx context.Context, l store.Lead) error {
 				now[c.cell], a.done = c.new, true
 				name := string(rune('a' + c.cell))
 				if c.old != 0 {
-					batch.Changes = append(batch.Changes, done(name))
+					batch.Changes = append(batch.Changes, leadtest.Done(name))
 				}
 				if c.new != 0 {
-					batch.Changes = append(batch.Changes, granted(name, c.new))
+					batch.Changes = append(batch.Changes, leadtest.Granted(name, c.new))
 				}
 			}
 			waiting, answers = append(waiting, c), append(answers, a)
@@ -357,7 +334,7 @@ func (s *simulation) write(working context.Context, client uint64, random *rand.
 		default:
 			seen = a.seen
 		}
-		_ = sleepFor(working, time.Duration(random.Int64N(int64(ttl/16))))
+		_ = replicated.Sleep(working, time.Duration(random.Int64N(int64(ttl/16))))
 	}
 }
 
@@ -365,7 +342,7 @@ func (s *simulation) write(working context.Context, client uint64, random *rand.
 func (s *simulation) read(working context.Context, i int, random *rand.Rand) {
 	for working.Err() == nil {
 		s.call(working, &cellCall{cell: -1, answer: make(chan cellAnswer, 1)}, s.server(i), random)
-		_ = sleepFor(working, time.Duration(random.Int64N(int64(ttl/4))))
+		_ = replicated.Sleep(working, time.Duration(random.Int64N(int64(ttl/4))))
 	}
 }
 
@@ -400,15 +377,6 @@ func (s *simulation) call(working context.Context, c *cellCall, server *simulate
 	return a
 }
 
-func sleepFor(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // known returns how many calls were answered so far.
 func (s *simulation) known() (n int) {
 	s.mu.Lock()
@@ -440,15 +408,4 @@ var cellModel = porcupine.Model{
 		c, a := input.(cellCall), output.(cellAnswer)
 		return fmt.Sprintf("%d: %d to %d: %t %t %v", c.cell, c.old, c.new, a.known, a.done, a.seen)
 	},
-}
-
-// checkCells compares what the clients saw with cellModel.
-func checkCells(t *testing.T, ops []porcupine.Operation) {
-	// A call without an answer has a client of its own: it may be done after the next one.
-	for i := range ops {
-		ops[i].ClientId = i
-	}
-	if result := porcupine.CheckOperationsTimeout(cellModel, ops, time.Minute); result != porcupine.Ok {
-		t.Errorf("the checker says %s: no order explains what the clients saw in %d calls", result, len(ops))
-	}
 }

@@ -132,7 +132,6 @@ func (l *lead) flush() error {
 		}
 		writes = writes[len(some):]
 		l.meta.Keys += keys
-		l.table.keys = l.meta.Keys
 		if err := l.write(some); err != nil || len(writes) == 0 {
 			return err
 		}

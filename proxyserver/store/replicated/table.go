@@ -20,7 +20,7 @@ type Bounds struct {
 type table struct {
 	bounds Bounds
 	places map[string]place
-	keys   int    // the number of bundles in the database; [lead.flush] keeps it up to date
+	keys   int    // bundles that were loaded
 	next   uint64 // number of the next bundle
 
 	ended endedIDs

@@ -11,9 +11,7 @@
 package etcdtest
 
 import (
-	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,9 +19,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/store/storetest"
 )
 
 // Cluster is etcd with one member or more.
@@ -35,11 +34,9 @@ type Cluster struct {
 type Member struct {
 	Host string // HOST:PORT for clients
 
-	args  []string
-	log   string // path
-	mu    sync.Mutex
-	cmd   *exec.Cmd     // nil: the member was not started, or was killed
-	ended chan struct{} // closed when the process has ended
+	args    []string
+	log     string // path
+	process storetest.Process
 }
 
 // used is set once a process of etcd was started.
@@ -126,7 +123,7 @@ func (c *Cluster) Kill() {
 }
 
 func start(dir string, members int, more ...string) (*Cluster, error) {
-	hosts, err := freePorts(2 * members)
+	hosts, err := storetest.FreePorts(2 * members)
 	if err != nil {
 		return nil, err
 	}
@@ -160,19 +157,6 @@ func start(dir string, members int, more ...string) (*Cluster, error) {
 	return c, nil
 }
 
-// freePorts returns addresses that are free at the moment.
-func freePorts(n int) (hosts []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		hosts = append(hosts, l.Addr().String())
-	}
-	return hosts, nil
-}
-
 // AwaitHealth returns when every member answers. It fails if a member has ended, or does not
 // answer within a minute.
 func (c *Cluster) AwaitHealth() error {
@@ -189,8 +173,7 @@ func (c *Cluster) AwaitHealth() error {
 				}
 			}
 			if !m.Running() || time.Now().After(end) {
-				log, _ := os.ReadFile(m.log)
-				return fmt.Errorf("etcd does not serve on %s: %v\n%s", m.Host, err, last(log, 2000))
+				return fmt.Errorf("etcd does not serve on %s: %v\n%s", m.Host, err, m.process.Output())
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
@@ -198,73 +181,27 @@ func (c *Cluster) AwaitHealth() error {
 	return nil
 }
 
-func last(text []byte, n int) []byte { return bytes.TrimSpace(text[max(0, len(text)-n):]) }
-
 // Start starts a member that was killed.
 func (m *Member) Start() error {
-	log, err := os.OpenFile(m.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
 	path, err := program()
 	if err != nil {
 		return err
 	}
-	cmd := exec.Command(path, m.args...)
-	cmd.Stdout, cmd.Stderr = log, log
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if err := startWithParent(cmd); err != nil {
+	if err := m.process.Start(exec.Command(path, m.args...), m.log); err != nil {
 		return err
 	}
 	used.Store(true)
-	ended := make(chan struct{})
-	m.cmd, m.ended = cmd, ended
-	go func() {
-		cmd.Wait() // the reason of its end is in its log
-		close(ended)
-	}()
 	return nil
 }
 
 // Running reports whether the process has not ended.
-func (m *Member) Running() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cmd == nil {
-		return false
-	}
-	select {
-	case <-m.ended:
-		return false
-	default:
-		return true
-	}
-}
+func (m *Member) Running() bool { return m.process.Running() }
 
 // Kill kills the member, and waits for its end.
-func (m *Member) Kill() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cmd == nil {
-		return
-	}
-	m.cmd.Process.Kill()
-	<-m.ended
-	m.cmd = nil
-}
+func (m *Member) Kill() { m.process.Kill() }
 
 // Stop suspends the process, until Continue.
-func (m *Member) Stop() { m.signal(syscall.SIGSTOP) }
+func (m *Member) Stop() { m.process.Stop() }
 
 // Continue lets a stopped process go on.
-func (m *Member) Continue() { m.signal(syscall.SIGCONT) }
-
-func (m *Member) signal(s syscall.Signal) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.cmd != nil {
-		m.cmd.Process.Signal(s)
-	}
-}
+func (m *Member) Continue() { m.process.Continue() }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyserver/store/storetest"
 )
 
 // variable chooses the etcd of the tests. Its name does not begin with LEASECTL_: tests of the
@@ -117,12 +118,12 @@ func build(ctx context.Context, source, path string) error {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// With a parent: the go command of a test that was killed must not write the file later.
-	err := startWithParent(cmd)
+	err := storetest.StartWithParent(cmd)
 	if err == nil {
 		err = cmd.Wait()
 	}
 	if err != nil {
-		return fmt.Errorf("build etcd in %s: %w\n%s", source, err, last(out.Bytes(), 2000))
+		return fmt.Errorf("build etcd in %s: %w\n%s", source, err, bytes.TrimSpace(out.Bytes()[max(0, out.Len()-2000):]))
 	}
 	return os.Rename(file, path)
 }

@@ -8,7 +8,6 @@
 package pgtest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +26,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/leasectl/leasectl/proxyserver/store/storetest"
 )
 
 // variable chooses the PostgreSQL of the tests. Its name does not begin with LEASECTL_: tests of the
@@ -47,10 +48,8 @@ type Cluster struct {
 	Host string // HOST:PORT
 	Dir  string // has data, its cluster's directory, and log
 
-	args  []string
-	mu    sync.Mutex
-	cmd   *exec.Cmd     // nil: the server was not started, or was killed
-	ended chan struct{} // closed when the process has ended
+	args    []string
+	process storetest.Process
 }
 
 // programs is the directory that has postgres and initdb.
@@ -188,8 +187,8 @@ func (c *Cluster) command(name string, args ...string) (*exec.Cmd, error) {
 
 // New starts a PostgreSQL with the further arguments args, and returns when it serves. The caller
 // must remove it.
-func New(args ...string) (c *Cluster, err error) {
-	c = new(Cluster)
+func New(args ...string) (_ *Cluster, err error) {
+	c := new(Cluster)
 	// Not t.TempDir, into which only our user may go. A socket's path has at most 107 bytes.
 	if c.Dir, err = os.MkdirTemp("", "pgtest-"); err != nil {
 		return nil, err
@@ -210,10 +209,10 @@ func New(args ...string) (c *Cluster, err error) {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
 	for range 3 { // another process may take the port before PostgreSQL does
-		if c.Host, err = freePort(); err != nil {
+		var port string
+		if port, err = c.choosePort(); err != nil {
 			return nil, err
 		}
-		_, port, _ := net.SplitHostPort(c.Host)
 		// Tests survive no power cut, so they need no fsync.
 		c.args = append([]string{"-D", "data", "-k", "", "-c", "listen_addresses=127.0.0.1", "-c", "port=" + port, "-c", "fsync=off", "-c", "full_page_writes=off",
 			"-c", "shared_buffers=16MB", "-c", "log_destination=stderr"}, args...)
@@ -224,14 +223,15 @@ func New(args ...string) (c *Cluster, err error) {
 	return nil, err
 }
 
-// freePort returns an address that is free at the moment.
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// choosePort sets c.Host to an address that is free at the moment, and returns its port.
+func (c *Cluster) choosePort() (string, error) {
+	hosts, err := storetest.FreePorts(1)
 	if err != nil {
 		return "", err
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	c.Host = hosts[0]
+	_, port, err := net.SplitHostPort(c.Host)
+	return port, err
 }
 
 // URL is the address of the cluster's database, for User.
@@ -257,116 +257,59 @@ func (c *Cluster) startOnce(end time.Time) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(c.Dir, "log")
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	before, err := log.Stat()
-	if err != nil {
-		return err
-	}
-	cmd.Stdout, cmd.Stderr = log, log
-	dieWithParent(cmd.SysProcAttr)
-	c.mu.Lock()
-	err = cmd.Start()
-	ended := make(chan struct{})
-	if err == nil {
-		c.cmd, c.ended = cmd, ended
-		go func() {
-			cmd.Wait() // the reason of its end is in its log
-			close(ended)
-		}()
-	}
-	c.mu.Unlock()
-	if err != nil {
+	if err := c.process.Start(cmd, filepath.Join(c.Dir, "log")); err != nil {
 		return err
 	}
 	for {
-		if err := c.try("SELECT 1"); err == nil {
+		if _, err := c.query("SELECT 1", patience/4); err == nil {
 			return nil
 		} else if time.Now().After(end) {
 			return err
 		}
-		select {
-		case <-ended:
-			text, _ := os.ReadFile(path)
-			return fmt.Errorf("PostgreSQL ended: %s", bytes.TrimSpace(text[before.Size():]))
-		case <-time.After(10 * time.Millisecond):
+		if !c.process.Running() {
+			return fmt.Errorf("PostgreSQL ended: %s", c.process.Output())
 		}
+		time.Sleep(10 * time.Millisecond)
 	}
-}
-
-// try carries out SQL as User.
-func (c *Cluster) try(sql string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience/4)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, c.URL())
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	_, err = conn.Exec(ctx, sql).ReadAll()
-	return err
 }
 
 // Do carries out SQL as User, in one transaction, and returns the first column of the last result.
 func (c *Cluster) Do(t testing.TB, sql string) (column []string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	conn, err := pgconn.Connect(ctx, c.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(ctx)
-	results, err := conn.Exec(ctx, sql).ReadAll()
+	column, err := c.query(sql, patience)
 	if err != nil {
 		t.Fatalf("%s: %v", sql, err)
-	}
-	for _, row := range results[len(results)-1].Rows {
-		column = append(column, string(row[0]))
 	}
 	return column
 }
 
-// Kill kills the server and all its processes, and waits for its end.
-func (c *Cluster) Kill() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.cmd == nil {
-		return
+// query does what Do does, within limit.
+func (c *Cluster) query(sql string, limit time.Duration) (column []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	conn, err := pgconn.Connect(ctx, c.URL())
+	if err != nil {
+		return nil, err
 	}
-	for _, pid := range c.processes() {
-		syscall.Kill(pid, syscall.SIGKILL)
+	defer conn.Close(ctx)
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
 	}
-	<-c.ended
-	c.cmd = nil
+	for _, row := range results[len(results)-1].Rows {
+		column = append(column, string(row[0]))
+	}
+	return column, nil
 }
+
+// Kill kills the server and all its processes, and waits for its end.
+func (c *Cluster) Kill() { c.process.Kill() }
 
 // Stop suspends all processes of the server, until Continue.
-func (c *Cluster) Stop() { c.signal(syscall.SIGSTOP) }
+func (c *Cluster) Stop() { c.process.Stop() }
 
 // Continue lets a stopped server go on.
-func (c *Cluster) Continue() { c.signal(syscall.SIGCONT) }
-
-func (c *Cluster) signal(s syscall.Signal) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, pid := range c.processes() {
-		syscall.Kill(pid, s)
-	}
-}
-
-// processes returns the process ids of the server, its first process first. The caller holds c.mu.
-func (c *Cluster) processes() []int {
-	if c.cmd == nil {
-		return nil
-	}
-	first := c.cmd.Process.Pid
-	return append([]int{first}, children(first)...)
-}
+func (c *Cluster) Continue() { c.process.Continue() }
 
 // Remove kills the server and deletes its files.
 func (c *Cluster) Remove() {
@@ -401,10 +344,10 @@ func (c *Cluster) Standby(t testing.TB) *Cluster {
 	if err := own(d.Dir); err != nil {
 		t.Fatal(err)
 	}
-	if d.Host, err = freePort(); err != nil {
+	port, err := d.choosePort()
+	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(d.Host)
 	d.args = append(slices.Clone(c.args), "-c", "port="+port) // the last port counts
 	if err := d.Start(); err != nil {
 		t.Fatal(err)

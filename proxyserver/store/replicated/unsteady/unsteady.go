@@ -1,5 +1,7 @@
 // Package unsteady is a database in memory for tests of package replicated. It delays, loses and
-// repeats what it is asked, stops, and forgets commits, as a test wants it to.
+// repeats what it is asked, and forgets commits, as a test wants it to. A test can also stop the
+// servers that use it, run many schedules of such faults ([Schedules]), and check what clients saw
+// ([CheckHistory]).
 //
 // All time is that of package time, so that a test can run in a bubble of testing/synctest.
 package unsteady
@@ -146,7 +148,8 @@ func (s *Server) SinceBoot() time.Duration {
 	return time.Since(s.begun)
 }
 
-var errBroken = errors.New("the connection broke")
+// ErrBroken is the error of a call whose Fate is Broken.
+var ErrBroken = errors.New("the connection broke")
 
 // call carries out do as fate decides.
 func (s *Server) call(ctx context.Context, method string, do func(c *content)) error {
@@ -182,29 +185,18 @@ func (s *Server) call(ctx context.Context, method string, do func(c *content)) e
 		apply()
 	}
 	if f.Broken {
-		return errBroken
+		return ErrBroken
 	}
 	if f.Silent {
 		f.After = math.MaxInt64
 	}
 	if f.After > 0 {
-		return sleep(ctx, f.After)
+		return replicated.Sleep(ctx, f.After)
 	}
 	return nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// answer is the result of a call. A copy of the call must not change it any more.
+// answer is the result of a call. A later copy of the call does not change it.
 type answer[T any] struct {
 	mu    sync.Mutex
 	value *T

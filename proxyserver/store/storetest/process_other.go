@@ -1,10 +1,10 @@
 //go:build !linux
 
-package pgtest
+package storetest
 
 import "syscall"
 
-// dieWithParent does nothing: if the process of the test is killed, PostgreSQL goes on.
+// dieWithParent does nothing: if the process of the test is killed, its servers go on.
 func dieWithParent(*syscall.SysProcAttr) {}
 
 // children returns nothing: a signal reaches only the first process.
