@@ -26,7 +26,7 @@ demo: build ## the main job: three install steps, one lease, a timeline
 
 # Most tests of cmd/leasectl wait for real processes: more of them run at once than there are cores.
 test: ## all tests, and which were skipped; RACE=-race: under the race detector
-	$(if $(RACE),CGO_ENABLED=1) $(GO) run ./scripts/runtests $(RACE) -parallel 6 -timeout 40m $(or $(PKG),./...)
+	$(if $(RACE),CGO_ENABLED=1) $(GO) run ./scripts/runtests $(RACE) -parallel 16 -timeout 40m $(or $(PKG),./...)
 
 BROWSERTEST = proxyserver/ui/browsertest
 
@@ -87,8 +87,8 @@ nightly: ## campaigns at length, and every target of a release: hours; needs wha
 	$(GO) test -count=1 -timeout 2h ./proxyserver -run '^TestCampaign$$' -kills 1000
 	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$' -exec-rounds 1000 -race-rounds 2000 \
 	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -storm-for 5m -storm-clients 64 -failover-rounds 100
-	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 6 -timeout 40m ./proxyserver/store/etcd/...
-	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 6 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl
+	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m ./proxyserver/store/etcd/...
+	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl
 	.ci/bare all
 	$(MAKE) dist-check
 

@@ -216,6 +216,9 @@ func (o *orderOracle) see(line string) {
 		} else if waited, err := time.ParseDuration(fields["waited"]); err == nil && r.restart == o.restart {
 			decided = r.at.Add(waited - 500*time.Millisecond)
 		}
+		if number("overtook") > 0 {
+			o.overtakes++
+		}
 		o.grant(owner, units, strings.Trim(fields["names"], "[]"), decided)
 	case "released", "expired", "broken":
 		delete(o.held, strings.Trim(fields["names"], "[]"))
@@ -294,7 +297,6 @@ func (o *orderOracle) grant(owner string, units int, name string, decided time.T
 	}
 	o.held[name] = units
 	o.grants++
-	overtook := false
 	for other, w := range o.waiting {
 		if first, known := better(w, r); !known || !first || !w.there || o.settling || w.since.After(decided) {
 			if known && !first && w.arrival < r.arrival && w.there {
@@ -302,15 +304,11 @@ func (o *orderOracle) grant(owner string, units int, name string, decided time.T
 			}
 			continue
 		}
-		overtook = true
 		if w.overtaken += units; w.overtaken > orderUnits {
 			o.t.Errorf("%s, which wants %d units, was overtaken by %d, at last by %s", other, w.units, w.overtaken, owner)
 		}
 		if inUse+w.units <= orderUnits {
 			o.t.Errorf("%s, which wants %d units, was overtaken by %s, while %d of %d were in use", other, w.units, owner, inUse, orderUnits)
 		}
-	}
-	if overtook {
-		o.overtakes++
 	}
 }

@@ -95,7 +95,8 @@ func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
 		{"moved", func(data string) error { return os.Rename(data, data+".old") }, "was removed or moved"},
 		{"removed", func(data string) error { return os.RemoveAll(data) }, "was removed or moved"},
 		{"another in its place", func(data string) error {
-			return errors.Join(os.Rename(data, data+".old"), os.Mkdir(data, 0o700), os.WriteFile(filepath.Join(data, "leases.db"), nil, 0o600))
+			other := filepath.Join(data, "other")
+			return errors.Join(os.WriteFile(other, nil, 0o600), os.Rename(other, filepath.Join(data, "leases.db")))
 		}, "another file is in its place"},
 		{"cut short", func(data string) error { return os.Truncate(filepath.Join(data, "leases.db"), 100) }, "it was cut from"},
 	} {

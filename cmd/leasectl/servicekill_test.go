@@ -56,10 +56,10 @@ func (w *world) noService() {
 	}
 	os.Remove(w.path("pids"))
 	os.Remove(w.path("ran"))
-	w.await("the keepers to end", func() bool {
+	w.await("the keepers to end, and to leave nothing", func() bool {
 		left, _ := filepath.Glob(w.path("state/keepers/*"))
-		locks, _ := filepath.Glob(w.path("state/shared/*.keeper"))
-		return len(left)+len(locks) == 0
+		shared, _ := filepath.Glob(w.path("state/shared/*"))
+		return len(left)+len(shared) == 0
 	})
 	w.nothingShared()
 }
