@@ -3,6 +3,7 @@ package lockfile
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
 // Journal is the path of a directory in which each process writes down, in a file of its own,
@@ -116,25 +116,16 @@ func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
 	return e, nil
 }
 
+// intentFile is the content of an entry.
+type intentFile struct {
+	Format int `json:"format"`
+	Intent
+}
+
 // encode returns in as it is written to disk.
 func (in Intent) encode() ([]byte, error) {
-	o := object.New()
-	o.Int("format", plainFormat)
-	o.StringIf("id", in.ID)
-	o.StringIf("kind", string(in.Kind))
-	o.StringIf("request", in.Request)
-	o.StringIf("handle", in.Handle)
-	o.StringIf("proxy", in.Proxy)
-	o.StringIf("type", in.Type)
-	o.IntIf("count", int64(in.Count))
-	o.StringIf("owner", in.Owner)
-	o.IntIf("pid", int64(in.PID))
-	o.TimeIf("begun", in.Begun)
-	o.TrueIf("left", in.Left)
-	if len(in.Unconfirmed) > 0 {
-		o.Value("unconfirmed", in.Unconfirmed)
-	}
-	return append(o.End(), '\n'), o.Err()
+	text, err := json.Marshal(intentFile{plainFormat, in})
+	return append(text, '\n'), err
 }
 
 // fill writes data over the content of an entry: nothing, or an older entry with the same id,
@@ -270,10 +261,7 @@ func readIntent(path string) (in Intent, whole bool, err error) {
 	if err != nil {
 		return Intent{}, false, err
 	}
-	var doc struct {
-		Format int `json:"format"`
-		Intent
-	}
+	var doc intentFile
 	switch err := unmarshal(data, &doc, &doc.Format); {
 	case errors.Is(err, ErrNewer):
 		return Intent{}, false, fmt.Errorf("%s: %w", path, err)

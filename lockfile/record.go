@@ -1,14 +1,12 @@
 package lockfile
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/leaseapi/object"
 )
 
 // State is the stage of a handle.
@@ -105,55 +103,7 @@ func Names(leases []Lease) []string {
 }
 
 // MarshalJSON implements [json.Marshaler].
-func (r Record) MarshalJSON() ([]byte, error) {
-	o := object.New()
-	r.appendTo(&o)
-	return o.End(), o.Err()
-}
-
-func (r Record) appendTo(to *object.Object) {
-	to.StringIf("state", string(r.State))
-	to.StringIf("request_id", r.RequestID)
-	to.StringIf("owner", r.Owner)
-	to.StringIf("type", r.Type)
-	to.IntIf("count", int64(r.Count))
-	to.IntIf("items", int64(r.Items))
-	to.TrueIf("has_items", r.HasItems)
-	to.StringIf("key", r.Key)
-	to.StringIf("key_mode", r.KeyMode)
-	to.IntIf("units", int64(r.Units))
-	to.IntIf("resizes", int64(r.Resizes))
-	to.StringIf("proxy", r.Proxy)
-	to.StringIf("store", r.Store)
-	to.StringIf("adapter", r.Adapter)
-	object.ListIf(to, "leases", r.Leases, Lease.appendTo)
-	object.ListIf(to, "replaces", r.Replaces, Lease.appendTo)
-	to.StringIf("shared_list", r.SharedList)
-	to.TimeIf("acquired_at", r.AcquiredAt)
-	to.TimeIf("release_at", r.ReleaseAt)
-	to.IntIf("keeper_pid", int64(r.KeeperPID))
-	object.ListIf(to, "previous", r.Earlier, Owed.appendTo)
-	if r.TTL != 0 {
-		to.StringIf("ttl", r.TTL.String())
-	}
-}
-
-func (l Lease) appendTo(to *object.Object) {
-	to.StringIf("name", l.Name)
-	to.UintIf("generation", l.Generation)
-}
-
-func (o Owed) appendTo(to *object.Object) {
-	to.StringIf("request_id", o.RequestID)
-	to.StringIf("owner", o.Owner)
-	to.StringIf("proxy", o.Proxy)
-	to.StringIf("store", o.Store)
-	object.ListIf(to, "leases", o.Leases, Lease.appendTo)
-	to.StringIf("shared_list", o.SharedList)
-	to.TimeIf("not_after", o.NotAfter)
-	to.TrueIf("unsent", o.Unsent)
-	to.TrueIf("unconfirmed", o.Unconfirmed)
-}
+func (r Record) MarshalJSON() ([]byte, error) { return json.Marshal(r.document(0)) }
 
 // UnmarshalJSON implements [json.Unmarshaler]. It skips fields that it does not
 // know.
@@ -202,11 +152,15 @@ func (r Record) format() int {
 // fields is Record without its methods.
 type fields Record
 
-// document is the form in which the JSON of a Record is decoded.
+// document is the form of a Record as JSON.
 type document struct {
-	Format int `json:"format"`
+	Format int `json:"format,omitempty"`
 	fields
-	TTL leaseapi.Duration `json:"ttl"` // hides the TTL of fields
+	TTL leaseapi.Duration `json:"ttl,omitempty"` // hides the TTL of fields
+}
+
+func (r Record) document(format int) document {
+	return document{Format: format, fields: fields(r), TTL: leaseapi.Duration(r.TTL)}
 }
 
 func (d document) record() Record {
@@ -220,16 +174,8 @@ func (r Record) encode() ([]byte, error) {
 	if r.State == "" {
 		return []byte{}, nil
 	}
-	o := object.New()
-	o.Int("format", int64(r.format()))
-	r.appendTo(&o)
-	if o.Err() != nil {
-		return nil, o.Err()
-	}
-	var text bytes.Buffer
-	err := json.Indent(&text, o.End(), "", "  ")
-	text.WriteByte('\n')
-	return text.Bytes(), err
+	text, err := json.MarshalIndent(r.document(r.format()), "", "  ")
+	return append(text, '\n'), err
 }
 
 // decode is the inverse of encode. It checks the names like those of a names

@@ -2,7 +2,6 @@ package bolt
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -185,18 +184,6 @@ func TestDataIsNoDirectory(t *testing.T) {
 	}
 	if _, err := Open(path); err == nil {
 		t.Error("a file was taken for the data directory")
-	}
-}
-
-// The record about the file is written as encoding/json would write it.
-func TestMetaText(t *testing.T) {
-	for _, meta := range []metaRecord{
-		{}, {Format: format, ID: "id", Clock: -1, Generation: 1 << 63, Transaction: 3, Records: 4, Sum: 1<<64 - 1},
-	} {
-		want, err := json.Marshal(meta)
-		if got := meta.text(); err != nil || string(got) != string(want) {
-			t.Errorf("%s, want %s (%v)", got, want, err)
-		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 
 	bolt "go.etcd.io/bbolt"
 
-	"github.com/leasectl/leasectl/leaseapi/object"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -137,20 +136,11 @@ func (t *table) uncount(key, old []byte) error {
 // finish writes the meta record.
 func (t *table) finish(tx *bolt.Tx) error {
 	t.meta.Transaction = tx.ID()
-	return t.bucket.Put(metaKey, seal(metaKey, t.meta.text()))
-}
-
-// text returns the record as JSON.
-func (m *metaRecord) text() []byte {
-	o := object.New()
-	o.Int("format", int64(m.Format))
-	o.String("id", m.ID)
-	o.Int("clock", int64(m.Clock))
-	o.Uint("generation", m.Generation)
-	o.Int("transaction", int64(m.Transaction))
-	o.Int("records", int64(m.Records))
-	o.Uint("sum", m.Sum)
-	return o.End()
+	payload, err := json.Marshal(t.meta)
+	if err != nil {
+		return err
+	}
+	return t.bucket.Put(metaKey, seal(metaKey, payload))
 }
 
 // describe names a record for people.

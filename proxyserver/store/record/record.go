@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi/object"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -155,30 +154,7 @@ func putLease(t Table, l *pool.Lease) error {
 	if !l.At.IsZero() {
 		r.At = l.At.UnixMilli()
 	}
-	return t.Put(recordKey(keyLease, l.Name), r.text())
-}
-
-// text returns the record as JSON.
-func (r *leaseRecord) text() []byte {
-	o := object.New()
-	o.String("type", r.Type)
-	o.Uint("generation", r.Generation)
-	o.StringIf("owner", r.Owner)
-	o.StringIf("request_id", r.RequestID)
-	r.asked.write(&o)
-	o.IntIf("units", int64(r.Units))
-	o.IntIf("resizes", int64(r.Resizes))
-	o.Int("ttl", int64(r.TTL))
-	o.Int("granted", int64(r.Granted))
-	o.IntIf("release_at", int64(r.ReleaseAt))
-	o.TrueIf("provisional", r.Provisional)
-	o.StringIf("outcome", r.Outcome)
-	o.StringIf("broken", r.Broken)
-	o.TrueIf("extended", r.Extended)
-	o.TrueIf("other_lost", r.OtherLost)
-	o.IntIf("at", r.At)
-	o.IntIf("expires", int64(r.Expires))
-	return o.End()
+	return putJSON(t, recordKey(keyLease, l.Name), r)
 }
 
 // Table is where records are written.
@@ -215,20 +191,4 @@ type asked struct {
 	Weighted   bool          `json:"weighted,omitempty"`
 	Priority   int           `json:"priority,omitempty"`
 	Overcommit bool          `json:"overcommit,omitempty"`
-}
-
-// write adds the fields of a to o, the record that a is part of.
-func (a *asked) write(o *object.Object) {
-	o.Int("count", int64(a.Count))
-	o.IntIf("items", int64(a.Items))
-	o.StringIf("key", a.Key)
-	o.StringIf("variant", a.Variant)
-	if a.Coalesce != 0 {
-		o.String("coalesce", a.Coalesce.String())
-	}
-	o.TrueIf("reads_key", a.ReadsKey)
-	o.TrueIf("has_items", a.HasItems)
-	o.TrueIf("weighted", a.Weighted)
-	o.IntIf("priority", int64(a.Priority))
-	o.TrueIf("overcommit", a.Overcommit)
 }
