@@ -20,7 +20,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
 	defer l.h.report.Waiting(wait)()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
-	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", l.record.Proxy, r.Type, l.record.Owner, l.record.RequestID)
+	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
 	failpoint.Here("acquire-unsent")
 	grant, err := l.proxy.Acquire(ctx, proxyclient.Request{
 		Type:       r.Type,

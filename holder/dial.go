@@ -207,7 +207,7 @@ func isStoreID(store string) bool { return store != "" && !strings.Contains(stor
 func elsewhere(what, why, recorded, asked string) error {
 	next := ": name its proxy with --proxy"
 	if recorded != "" {
-		next = ", but of " + recorded + ": leave --proxy out"
+		next = ", but of " + proxyclient.Redacted(recorded) + ": leave --proxy out"
 	}
 	return fmt.Errorf("the %s is not of %s, which %s%s", what, asked, why, next)
 }

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // Recover gives back the leases that processes asked for, held or had begun to release when
@@ -130,8 +131,8 @@ func (r *recovery) forgetNames(ctx context.Context) {
 		}
 		for _, held := range forgotten {
 			r.fail(r.forgetReleasing(ctx, held))
-			r.actions = append(r.actions, Action{Result: Forgotten, ID: name, Handle: held.Handle, Names: []string{name}, Proxy: held.Proxy, Since: held.Since,
-				Message: fmt.Sprintf("forgotten: %s at %s", name, held.Proxy)})
+			r.actions = append(r.actions, Action{Result: Forgotten, ID: name, Handle: held.Handle, Names: []string{name}, Proxy: proxyclient.Redacted(held.Proxy), Since: held.Since,
+				Message: fmt.Sprintf("forgotten: %s at %s", name, proxyclient.Redacted(held.Proxy))})
 		}
 	}
 }
@@ -157,9 +158,9 @@ func (r *recovery) listUnsettled() {
 	unsettled, err := r.h.adapter.Unsettled()
 	r.fail(err)
 	for _, held := range unsettled {
-		r.actions = append(r.actions, Action{Result: Unconfirmed, ID: held.Name, Handle: held.Handle, Names: []string{held.Name}, Proxy: held.Proxy, Since: held.Since,
+		r.actions = append(r.actions, Action{Result: Unconfirmed, ID: held.Name, Handle: held.Handle, Names: []string{held.Name}, Proxy: proxyclient.Redacted(held.Proxy), Since: held.Since,
 			Message: fmt.Sprintf("unconfirmed: %s may still be held behind %s since %s: %s: if the pool behind the proxy does not count it as held any more, leasectl recover --forget %s drops this",
-				held.Name, held.Proxy, held.Since.Format(time.RFC3339), held.Why, held.Name)})
+				held.Name, proxyclient.Redacted(held.Proxy), held.Since.Format(time.RFC3339), held.Why, held.Name)})
 	}
 }
 
@@ -167,7 +168,7 @@ func (r *recovery) listUnsettled() {
 func (r *recovery) addAction(in lockfile.Intent, done settlement, result Result) {
 	act := Action{
 		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,
-		Proxy: in.Proxy, PID: in.PID, Since: in.Begun,
+		Proxy: proxyclient.Redacted(in.Proxy), PID: in.PID, Since: in.Begun,
 		Names:   slices.Concat(done.released, done.kept, in.Unconfirmed),
 		Message: done.text(in),
 	}
@@ -206,7 +207,7 @@ func (r *recovery) recoverRounds(ctx context.Context) error {
 
 // roundAction says how a round that nobody uses was settled.
 func roundAction(name string, round lockfile.Round, released []string, lingered bool) Action {
-	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: round.Proxy, Since: round.Since}
+	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: proxyclient.Redacted(round.Proxy), Since: round.Since}
 	act.Message = fmt.Sprintf("released %s: the users of shared lease %q were killed", strings.Join(released, ", "), name)
 	if len(released) == 0 || lingered {
 		act.Result, act.Message = Removed, fmt.Sprintf("removed a round of shared lease %q: its lease has ended", name)
@@ -340,7 +341,7 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 	defer cancel()
 	done, _, err := r.settleHandle(ctx, handle, in)
 	r.noteOutage(proxy, err)
-	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxy}
+	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxyclient.Redacted(proxy)}
 	switch {
 	case len(done.released) > 0:
 		act.Result, act.Message = Released, fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())

@@ -9,6 +9,7 @@ import (
 
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // settleTime bounds how long an acquire settles the entries of dead processes before its
@@ -180,10 +181,10 @@ func (d settlement) text(in lockfile.Intent) string {
 		return fmt.Sprintf("unconfirmed: %s: its release got no good answer", who)
 	case len(in.Unconfirmed) > 0:
 		return fmt.Sprintf("unconfirmed: %s: %s may still be held behind %s since %s", who,
-			strings.Join(in.Unconfirmed, ", "), in.Proxy, in.Begun.Format(time.RFC3339))
+			strings.Join(in.Unconfirmed, ", "), proxyclient.Redacted(in.Proxy), in.Begun.Format(time.RFC3339))
 	case d.unconfirmed && !d.listed:
 		return fmt.Sprintf("unconfirmed: %s: up to %d of type %q may be held at %s since %s",
-			who, max(in.Count, 1), in.Type, in.Proxy, in.Begun.Format(time.RFC3339))
+			who, max(in.Count, 1), in.Type, proxyclient.Redacted(in.Proxy), in.Begun.Format(time.RFC3339))
 	case len(d.released) > 0:
 		return fmt.Sprintf("released %s: %s", strings.Join(d.released, ", "), who)
 	case len(d.kept) > 0:

@@ -5,6 +5,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // SharedRound is a round of a shared lease of this machine, as its record shows it.
@@ -71,7 +72,7 @@ func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
 		}
 		for _, r := range record.Rounds {
 			shown := SharedRound{
-				Name: record.Name, Type: r.Type, Proxy: r.Proxy, Round: r.ID, State: r.State, Names: r.Names(),
+				Name: record.Name, Type: r.Type, Proxy: proxyclient.Redacted(r.Proxy), Round: r.ID, State: r.State, Names: r.Names(),
 				Uses: r.Uses, Bound: r.Bound, Since: r.Since, Service: serviceOf(file, &r),
 			}
 			for _, n := range r.Users {

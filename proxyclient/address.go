@@ -62,6 +62,15 @@ func (a Address) String() string { return a.join(spelling) }
 // Redacted is String without passwords, for messages.
 func (a Address) Redacted() string { return a.join((*url.URL).Redacted) }
 
+// Redacted returns an address as messages show it: without passwords. A text that is no address
+// stays as it is.
+func Redacted(address string) string {
+	if a, err := ParseAddress(address); err == nil {
+		return a.Redacted()
+	}
+	return address
+}
+
 func (a Address) join(text func(*url.URL) string) string {
 	texts := make([]string, len(a.urls))
 	for i, u := range a.urls {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 type statusOptions struct {
@@ -129,6 +130,7 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	known, failed := a.proxyKnows(ctx, record)
 	// Print the handle's record even if the proxy does not answer.
 	if a.output == "json" {
+		record.Proxy = proxyclient.Redacted(record.Proxy)
 		err = a.printJSON(struct {
 			Handle string               `json:"handle"`
 			Record holder.Record        `json:"record"`

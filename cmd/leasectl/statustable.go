@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // poolTable formats for people the pools, then pauses, leases, waiters and peaks.
@@ -250,7 +251,7 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 		add("units", strconv.Itoa(r.Units))
 	}
 	add("owner", r.Owner)
-	add("proxy", r.Proxy)
+	add("proxy", proxyclient.Redacted(r.Proxy))
 	if !r.AcquiredAt.IsZero() {
 		add("acquired", r.AcquiredAt.Format(time.RFC3339))
 	}

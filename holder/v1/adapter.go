@@ -252,7 +252,7 @@ func (e *UnconfirmedError) Error() string {
 		each[i] = fmt.Sprintf("%s (%s)", h.Name, h.Why)
 	}
 	return fmt.Sprintf("the release of %s is unconfirmed: %s may still count it as held, and it is not sent again, since the name may be somebody else's by now: look there, and then run leasectl recover --forget %s",
-		strings.Join(each, ", "), e.Leases[0].Proxy, e.Leases[0].Name)
+		strings.Join(each, ", "), proxyclient.Redacted(e.Leases[0].Proxy), e.Leases[0].Name)
 }
 
 // Is makes the error a [proxyclient.ErrUnconfirmed].
