@@ -95,3 +95,82 @@ func (p *poolsParser) checkMadeUpNames() {
 		}
 	}
 }
+
+// adapt has the nodes of the settings of a limit that adapts.
+type adapt struct{ floor, start *yaml.Node }
+
+// parseAdapt reads how a limit adapts. Without settings the limit adapts between 1 and the
+// capacity.
+func (p *parser) parseAdapt(value *yaml.Node) (settings *pool.Adapt, at adapt) {
+	settings = new(pool.Adapt)
+	if v := resolve(value); v.Kind == yaml.ScalarNode && v.Tag == "!!null" {
+		return settings, at
+	}
+	p.mapping(value, "adapt", map[string]func(key, value *yaml.Node){
+		"floor": func(key, value *yaml.Node) { at.floor = value; settings.Floor = p.number(key, value, 1) },
+		"start": func(key, value *yaml.Node) { at.start = value; settings.Start = p.number(key, value, 1) },
+	})
+	return settings, at
+}
+
+// checkAdapt checks the bounds of a limit against each other. It lowers a bound above the
+// capacity, with a warning, so that an operator who removes a name need not lower it, too.
+func (p *parser) checkAdapt(a *pool.Adapt, capacity int, at adapt) {
+	if a == nil || capacity == 0 { // no capacity: that has been reported
+		return
+	}
+	if a.Start > 0 && a.Start < a.Floor {
+		p.errorf(at.start, "start %d is below floor %d", a.Start, a.Floor)
+		return
+	}
+	bound := func(what string, n *int, at *yaml.Node) {
+		if *n > capacity {
+			p.warn(at, "%s %d is above the capacity of %d, which counts instead", what, *n, capacity)
+			*n = capacity
+		}
+	}
+	bound("floor", &a.Floor, at.floor)
+	bound("start", &a.Start, at.start)
+}
+
+// parseCost reads how the items of a request become units.
+func (p *parser) parseCost(value *yaml.Node) *pool.Cost {
+	cost := new(pool.Cost)
+	p.mapping(value, "cost", map[string]func(key, value *yaml.Node){
+		"base":     func(key, value *yaml.Node) { cost.Base = p.decimal(key, value) },
+		"per_item": func(key, value *yaml.Node) { cost.PerItem = p.decimal(key, value) },
+		"round_to": func(key, value *yaml.Node) { cost.RoundTo = p.number(key, value, 1) },
+		"min":      func(key, value *yaml.Node) { cost.Min = p.number(key, value, 1) },
+	})
+	return cost
+}
+
+// decimal returns a number as it is written: 0.2 is exactly two tenths.
+func (p *parser) decimal(key, value *yaml.Node) pool.Decimal {
+	at, value := value, resolve(value)
+	if value.Kind != yaml.ScalarNode || value.Tag != "!!int" && value.Tag != "!!float" {
+		p.errorf(at, "%s is %s, not a decimal number such as 0.2", key.Value, kindOf(value))
+		return pool.Decimal{}
+	}
+	d, err := pool.ParseDecimal(value.Value)
+	if err != nil {
+		p.errorf(at, "%s %w", key.Value, err)
+	}
+	return d
+}
+
+// overtake returns how many times its capacity may go ahead of a waiter.
+func (p *parser) overtake(key, value *yaml.Node) *pool.Decimal {
+	d := p.decimal(key, value)
+	return &d
+}
+
+// unit returns what a unit is: a number with its unit, such as 1Mi, or a word.
+func (p *parser) unit(key, value *yaml.Node) string {
+	at, value := value, resolve(value)
+	if value.Kind != yaml.ScalarNode || value.Tag == "!!null" || value.Value == "" {
+		p.errorf(at, "%s is %s, not a word such as 1Mi", key.Value, kindOf(value))
+		return ""
+	}
+	return value.Value
+}
