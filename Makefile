@@ -21,8 +21,8 @@ TAGS = nethttpomithttp2
 build: ## a static binary at bin/leasectl
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags '-s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)' -o bin/leasectl ./cmd/leasectl
 
-demo: build ## the main job: three install steps, one lease, a timeline
-	scripts/demo.sh bin/leasectl
+demo: build ## the main job, in a quarter of a minute; SPEED=1: in a minute, to follow it
+	bin/leasectl demo --speed $(or $(SPEED),8)
 
 # Most tests of cmd/leasectl wait for real processes: more of them run at once than there are cores.
 test: ## all tests, and which were skipped; RACE=-race: under the race detector
