@@ -9,7 +9,7 @@ GO      ?= go
 SHELLS   = $(wildcard .ci/run .ci/bare scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh examples/buildkite/hooks/*)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture test-examples mutation lint vuln check clean docs dist dist-check nightly
+.PHONY: help build demo test test-browser pictures test-examples mutation lint vuln check clean docs dist dist-check nightly
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -33,9 +33,9 @@ BROWSERTEST = proxyserver/ui/browsertest
 test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
 	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl -artefacts $(CURDIR)/bin/page
 
-page-picture: build ## docs/status-page.png, of a server with tokens that has run for a while: OF=URL TOKEN=… PAGE=/ui/pools/TYPE
-	cd $(BROWSERTEST) && $(GO) test -count=1 -run '^TestPicture$$' . -leasectl $(CURDIR)/bin/leasectl -picture $(CURDIR)/docs/status-page.png \
-	  -picture-of '$(OF)' -picture-token '$(TOKEN)' -picture-path '$(or $(PAGE),/)'
+# For the charts jobs come and go for a while before.
+pictures: build ## docs/pictures: the status page, and the terminal of a job that waits; FOR=20m: how long it takes
+	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 2h -run '^TestPictures$$' . -leasectl $(CURDIR)/bin/leasectl -pictures $(CURDIR)/docs/pictures -pictures-after $(or $(FOR),20m)
 
 EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
