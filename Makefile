@@ -9,7 +9,7 @@ GO      ?= go
 SHELLS   = $(wildcard .ci/run .ci/bare scripts/*.sh scripts/examples/*.sh scripts/dist/*.sh examples/*/*.sh examples/buildkite/hooks/*)
 
 .DEFAULT_GOAL = build
-.PHONY: help build demo test test-browser page-picture test-examples mutation lint vuln check clean docs dist dist-check nightly
+.PHONY: help build demo test test-browser pictures test-examples mutation lint vuln check clean docs dist dist-check nightly
 
 help: ## what can be made
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -21,8 +21,8 @@ TAGS = nethttpomithttp2
 build: ## a static binary at bin/leasectl
 	CGO_ENABLED=0 $(GO) build -tags $(TAGS) -trimpath -buildvcs=false -ldflags '-s -w -X main.buildVersion=$(VERSION) -X main.buildCommit=$(COMMIT)' -o bin/leasectl ./cmd/leasectl
 
-demo: build ## the main job: three install steps, one lease, a timeline
-	scripts/demo.sh bin/leasectl
+demo: build ## the main job, in a quarter of a minute; SPEED=1: in a minute, to follow it
+	bin/leasectl demo --speed $(or $(SPEED),8)
 
 # Most tests of cmd/leasectl wait for real processes: more of them run at once than there are cores.
 test: ## all tests, and which were skipped; RACE=-race: under the race detector
@@ -33,9 +33,9 @@ BROWSERTEST = proxyserver/ui/browsertest
 test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
 	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl -artefacts $(CURDIR)/bin/page
 
-page-picture: build ## docs/status-page.png, of a server with tokens that has run for a while: OF=URL TOKEN=… PAGE=/ui/pools/TYPE
-	cd $(BROWSERTEST) && $(GO) test -count=1 -run '^TestPicture$$' . -leasectl $(CURDIR)/bin/leasectl -picture $(CURDIR)/docs/status-page.png \
-	  -picture-of '$(OF)' -picture-token '$(TOKEN)' -picture-path '$(or $(PAGE),/)'
+# For the charts jobs come and go for a while before.
+pictures: build ## docs/pictures: the status page, and the terminal of a job that waits; FOR=20m: how long it takes
+	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 2h -run '^TestPictures$$' . -leasectl $(CURDIR)/bin/leasectl -pictures $(CURDIR)/docs/pictures -pictures-after $(or $(FOR),20m)
 
 EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program

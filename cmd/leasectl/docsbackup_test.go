@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/starter"
 )
 
-// The script in docs/operating.md makes a backup of a server that was set up as the page says, with
+// The script in docs/recovery.md makes a backup of a server that was set up as docs/operating.md says, with
 // TLS and tokens. It runs without any variable, as under cron. If it fails, it says so, its exit
 // code is not 0, and the last backup stays.
 func TestDocsBackup(t *testing.T) {

@@ -17,6 +17,7 @@ var (
 	mdLink    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	mdHeading = regexp.MustCompile(`(?m)^#{1,6} (.*)$`)
 	mdFence   = regexp.MustCompile("(?ms)^ *```.*?^ *```$")
+	htmlLink  = regexp.MustCompile(`(?:src|srcset|href)="([^"\s]+)"`)
 	mdCode    = regexp.MustCompile("`[^`]+`")
 )
 
@@ -29,7 +30,8 @@ type pageLink struct {
 
 func pageLinks(t *testing.T, page string) (links []pageLink) {
 	t.Helper()
-	for _, m := range mdLink.FindAllStringSubmatch(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
+	text := mdFence.ReplaceAllString(readPage(t, page), "")
+	for _, m := range append(mdLink.FindAllStringSubmatch(text, -1), htmlLink.FindAllStringSubmatch(text, -1)...) {
 		target, anchor, _ := strings.Cut(m[1], "#")
 		if strings.Contains(target, "://") {
 			continue

@@ -30,7 +30,7 @@ var commandGroupsOf = []struct{ heading, commands string }{
 	{"Work under a lease", "exec acquire release reacquire renew resize report"},
 	{"Look, and clean up", "status whoami cat recover"},
 	{"Run a proxy", "init serve pause resume break remove move backup"},
-	{"Do other things", "shell install-to version completion help"},
+	{"Do other things", "demo shell install-to version completion help"},
 }
 
 // commandGroup returns the index of a command's group, and the command's place in the group.

@@ -37,6 +37,25 @@ func TestREADME(t *testing.T) {
 	}
 }
 
+// Each page of docs/ says in its first line who it is for, and is read in 15 minutes, unless it is
+// searched instead.
+func TestPagesHaveReaders(t *testing.T) {
+	const words = 3500 // a quarter of an hour, with tables
+	searched := []string{"docs/commands.md", "docs/troubleshooting.md"}
+	for _, page := range docPages(t) {
+		if !strings.HasPrefix(page, "docs/") {
+			continue
+		}
+		text := readPage(t, page)
+		if _, begins, _ := strings.Cut(text, "\n\n"); !strings.HasPrefix(begins, "This page is for somebody ") {
+			t.Errorf("%s does not begin with who it is for", page)
+		}
+		if n := len(strings.Fields(text)); n > words && !slices.Contains(searched, page) {
+			t.Errorf("%s has %d words, and %d are enough: give a part of it a page of its own", page, n, words)
+		}
+	}
+}
+
 // The help of each command has an example, whose commands and flags exist.
 func TestHelp(t *testing.T) {
 	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))

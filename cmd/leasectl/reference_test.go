@@ -66,7 +66,7 @@ func commandReference(t *testing.T) []byte {
 	shown := shownCommands(t)
 	inherited := strings.TrimSpace(flagGroups(flagless(shown[0].Root())))
 	var b bytes.Buffer
-	b.WriteString("# Commands\n\nThis page is `leasectl help COMMAND` of each command; `make docs` writes it. Each command also has the\n" +
+	b.WriteString("# Commands\n\nThis page is for somebody who looks up a command: `leasectl help COMMAND` of each, as `make docs` writes it. Each command also has the\n" +
 		"[flags of all commands](#flags-of-all-commands), which stand here once.\n\n| to | commands |\n|---|---|\n")
 	for _, g := range commandGroupsOf {
 		var links []string

@@ -143,6 +143,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"serve":      newServeCommand,
 		"shell":      newShellCommand,
 		"init":       newInitCommand,
+		"demo":       newDemoCommand,
 		"install-to": newInstallToCommand,
 		"version":    newVersionCommand,
 		"resize":     newResizeCommand,

@@ -181,7 +181,7 @@ const poolsMore = `  # hold: 20m        # how long a job usually holds its lease
 
 const authFile = `# Who may ask the lease proxy, for serve --auth. The server reads this file, and the
 # files of the secrets, again when they change. To replace a secret, write another into its
-# file. docs/operating.md, "Who may ask", has all that can be said here.
+# file. docs/access.md has all that can be said here.
 tokens:
 - name: jobs # acquires, renews and releases leases of its own
   secret_file: jobs.token
