@@ -2,7 +2,6 @@ package holder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -322,8 +321,10 @@ func (k *serviceKeeper) end(ctx context.Context) error {
 	defer cancel()
 	_, failed := k.h.giveBackRound(ctx, k.file, *r)
 	failpoint.Here("service-lease-released")
-	if failed != nil && stillHeld(*r) {
+	if failed != nil {
+		// Nobody reads what a keeper says: the round stays, and its last user, or the next process that
+		// looks, tries again and reports the failure.
 		return failed
 	}
-	return errors.Join(failed, k.note(ctx, func(tx *lockfile.SharedTx) error { return tx.Remove(k.id) }))
+	return k.note(ctx, func(tx *lockfile.SharedTx) error { return tx.Remove(k.id) })
 }
