@@ -92,6 +92,15 @@ func (l sharedLease) describeOver(s *lockfile.Service) string {
 	return fmt.Sprintf("%s (its last lines: %s)", text, strings.Join(quoted, ", "))
 }
 
+// sameService tells whether two rounds have the same service. The other settings are those of the first
+// user.
+func sameService(a, b *lockfile.Service) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Command == b.Command && a.Ready == b.Ready
+}
+
 // describeService says which service a round has.
 func describeService(r lockfile.Round) string {
 	switch s := r.Service; {
