@@ -235,5 +235,9 @@ func (h *Holder) endService(ctx context.Context, file lockfile.Shared, r lockfil
 		return nil
 	}
 	h.keepers.dismiss(r.ID)
-	return service.KillGroup(ctx, r.Service.Group, func() bool { return file.Guarded(r.ID) })
+	group := 0
+	if record, err := file.Read(); err == nil && record.Space == processSpace() {
+		group = r.Service.Group // elsewhere that is the id of another group
+	}
+	return service.KillGroup(ctx, group, func() (lives, sure bool) { return file.Guarded(r.ID) })
 }

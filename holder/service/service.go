@@ -198,12 +198,17 @@ func (s *Service) Stop(grace time.Duration) {
 	<-s.done
 }
 
-// KillGroup kills the process group of a service whose keeper is dead. The caller knows that its
-// guard lives, so the group is the service's.
-func KillGroup(ctx context.Context, group int, guarded func() bool) error {
+// KillGroup ends the process group of a service whose keeper is dead: it kills the group until its
+// guard is gone, or ctx ends. It kills only while the guard surely lives, as long as the group is the
+// service's. A group of 0 is not known here: KillGroup only waits.
+func KillGroup(ctx context.Context, group int, guarded func() (lives, sure bool)) error {
 	const pause = 2 * time.Millisecond
-	for guarded() {
-		if group > 1 {
+	for {
+		lives, sure := guarded()
+		if !lives {
+			return nil
+		}
+		if sure && group > 1 {
 			syscall.Kill(-group, syscall.SIGKILL)
 		}
 		select {
@@ -212,7 +217,6 @@ func KillGroup(ctx context.Context, group int, guarded func() bool) error {
 		case <-time.After(pause):
 		}
 	}
-	return nil
 }
 
 // LastLine returns the last line in the log at path; "" if there is none.
