@@ -102,7 +102,7 @@ func (h *Holder) KeepService(ctx context.Context, o ServiceOf, ready func()) err
 		return context.Cause(ctx)
 	}
 	stopRenewing()
-	return k.end(ctx)
+	return k.end(ctx, round)
 }
 
 // serviceMargin is how long before the end of the lease the service is stopped, with half of that
@@ -305,15 +305,16 @@ func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 	return proxyclient.Now().Sub(k.unwritten) > unwrittenTime // else it is tried again at the next look
 }
 
-// end stops the service, gives the lease back, and removes the round.
-func (k *serviceKeeper) end(ctx context.Context) error {
+// end stops the service, gives the lease back, and removes the round. begun is the round as this
+// process began with it, which counts if somebody has removed the record.
+func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
 	record, err := k.file.Read()
 	if err != nil {
 		return err
 	}
 	r := record.Round(k.id)
-	if r == nil { // somebody removed the record: the lease ends with its TTL
-		return errRecordRemoved
+	if r == nil {
+		r = &begun
 	}
 	k.stop(ctx, r.Service.Grace, "was stopped")
 	failpoint.Here("service-gone")
@@ -326,5 +327,10 @@ func (k *serviceKeeper) end(ctx context.Context) error {
 		// looks, tries again and reports the failure.
 		return failed
 	}
-	return k.note(ctx, func(tx *lockfile.SharedTx) error { return tx.Remove(k.id) })
+	return k.note(ctx, func(tx *lockfile.SharedTx) error {
+		if tx.Round(k.id) == nil {
+			tx.Rounds = append(tx.Rounds, begun) // so that its files go, too
+		}
+		return tx.Remove(k.id)
+	})
 }
