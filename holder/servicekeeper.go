@@ -155,9 +155,9 @@ func (k *serviceKeeper) start(ctx context.Context, round lockfile.Round, dir str
 // watch looks after the service until no user is left, and the round is condemned. It returns
 // false if ctx ended before.
 func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed context.Context) (condemned bool) {
-	var ready, ended <-chan struct{}
+	var ready, tooMany, ended <-chan struct{}
 	if k.running != nil {
-		ready, ended = k.running.Ready(), k.running.Done()
+		ready, tooMany, ended = k.running.Ready(), k.running.TooMany(), k.running.Done()
 	}
 	lost := renewed.Done()
 	late := time.NewTimer(round.Service.Timeout)
@@ -177,6 +177,9 @@ func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed
 				over += " before it was ready"
 			}
 			k.noteOver(ctx, over)
+		case <-tooMany:
+			k.stop(ctx, round.Service.Grace, fmt.Sprintf("announced more than %d KiB of variables", service.MaxVariables>>10))
+			ready, tooMany, ended = nil, nil, nil
 		case <-late.C:
 			k.stop(ctx, round.Service.Grace, "was not ready within "+leaseapi.Duration(round.Service.Timeout).String())
 			ready, ended = nil, nil
