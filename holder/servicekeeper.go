@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap/process"
 )
 
 // serviceVariable begins, in the environment of a keeper, a variable of its service. The keeper's
@@ -24,26 +22,13 @@ const serviceVariable = "+"
 // startService starts the keeper of a round's service, and blocks until the keeper has the round.
 // The service runs in dir, with the environment env.
 func (k *keepers) startService(ctx context.Context, file lockfile.Shared, round, dir string, env []string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find the program to start a keeper with: %w", err)
+	environment := make([]string, len(env))
+	for i, v := range env {
+		environment[i] = serviceVariable + v
 	}
-	if err := lockfile.MakeDir(k.dir()); err != nil {
-		return err
-	}
-	args, err := k.arguments("keeper", "--service-of", string(file), "--round", round, "--dir", dir)
+	pid, err := k.launch(ctx, "a keeper for its service", environment, "--service-of", string(file), "--round", round, "--dir", dir)
 	if err != nil {
 		return err
-	}
-	own := k.environment()
-	for _, v := range env {
-		own = append(own, serviceVariable+v)
-	}
-	ctx, cancel := context.WithTimeout(ctx, keeperStart)
-	defer cancel()
-	pid, err := process.StartDetached(ctx, append([]string{self}, args...), own, nil)
-	if err != nil {
-		return fmt.Errorf("start a keeper for its service: %w", err)
 	}
 	k.report.Debugf("process %d keeps the service", pid)
 	return nil
@@ -279,7 +264,7 @@ func (k *serviceKeeper) lostElsewhere() bool {
 // round any more.
 func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 	if record, err := k.file.Read(); err == nil {
-		if r := record.Round(k.id); r != nil && slices.ContainsFunc(r.Users, func(n int) bool { return k.file.Alive(k.id, n) }) {
+		if r := record.Round(k.id); r != nil && k.file.LiveUsers(*r) > 0 {
 			return false
 		}
 	}

@@ -258,6 +258,17 @@ func (s Shared) Alive(round string, n int) bool {
 	return alive
 }
 
+// LiveUsers returns the number of live users of a round, as it was read.
+func (s Shared) LiveUsers(r Round) int {
+	live := 0
+	for _, n := range r.Users {
+		if s.Alive(r.ID, n) {
+			live++
+		}
+	}
+	return live
+}
+
 // locked reports whether a process has locked the file at path. If that is not sure, as when the
 // file cannot be opened, it counts as locked.
 func locked(path string) (is, sure bool) {
