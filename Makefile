@@ -41,7 +41,7 @@ EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
 
 test-examples: build ## what is in examples/, as it will be used. Needs nodejs, groovy, etcd, postgresql, prometheus and systemd
-	cd $(EXAMPLES) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl
+	cd $(EXAMPLES) && $(GO) run github.com/leasectl/leasectl/scripts/runtests -count=1 -timeout 20m . -leasectl $(CURDIR)/bin/leasectl
 
 ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
@@ -53,6 +53,7 @@ lint: ## format, vet (also for macOS), staticcheck, actionlint, shellcheck
 	$(GO) tool staticcheck ./...
 	cd $(BROWSERTEST) && $(GO) vet ./...
 	cd $(EXAMPLES) && $(GO) vet ./...
+	cd $(EXAMPLES)/provider && $(GO) vet ./...
 	cd $(ETCDPROGRAM) && $(GO) vet ./...
 	$(GO) run $(ACTIONLINT) .github/workflows/*.yml
 	@command -v shellcheck >/dev/null || { echo "shellcheck is missing: install the package of that name"; exit 1; }

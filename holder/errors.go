@@ -51,7 +51,7 @@ func isUnread(err error) bool {
 // whom the lease is optional may go on without one. It is false if the request was wrong, if
 // another process or request decided it, and if ctx has ended.
 func Denied(ctx context.Context, err error) bool {
-	for _, decided := range []error{ErrInvalid, ErrService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
+	for _, decided := range []error{ErrInvalid, errService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
 			return false
 		}

@@ -39,13 +39,13 @@ const keeperStart = 20 * time.Second
 // start starts a keeper for the lease of a handle. It blocks until the keeper watches the owner
 // process; an ownerPID of 0 is none.
 func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request string, ownerPID int) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find the program to start a keeper with: %w", err)
+	args := []string{"--handle", handle.Path(), "--request", request}
+	if ownerPID != 0 {
+		args = append(args, "--owner-pid", strconv.Itoa(ownerPID))
 	}
-	pid, err := k.launch(ctx, self, handle, request, ownerPID)
+	pid, err := k.launch(ctx, "a keeper", nil, args...)
 	if err != nil {
-		return fmt.Errorf("start a keeper: %w", err)
+		return err
 	}
 	failpoint.Here("keeper-started")
 	k.report.Debugf("process %d keeps the lease", pid)
@@ -57,25 +57,35 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	})
 }
 
-// launch starts the program self as a keeper, and blocks as start does.
-func (k *keepers) launch(ctx context.Context, self string, handle lockfile.Handle, request string, ownerPID int) (pid int, err error) {
-	if err := makeStateDir(k.stateDir); err != nil {
-		return 0, err
-	}
-	if err := lockfile.MakeDir(k.dir()); err != nil {
-		return 0, err
-	}
-	own := []string{"keeper", "--handle", handle.Path(), "--request", request}
-	if ownerPID != 0 {
-		own = append(own, "--owner-pid", strconv.Itoa(ownerPID))
-	}
-	args, err := k.arguments(own...)
+// launch starts this program as a keeper, and blocks until the keeper has what it looks after. args
+// say what that is, and what says it in an error. more is added to the keeper's environment.
+func (k *keepers) launch(ctx context.Context, what string, more []string, args ...string) (pid int, err error) {
+	self, err := os.Executable()
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("find the program to start a keeper with: %w", err)
+	}
+	if err := k.makeDir(); err != nil {
+		return 0, fmt.Errorf("start %s: %w", what, err)
+	}
+	args, err = k.arguments(append([]string{self, "keeper"}, args...)...)
+	if err != nil {
+		return 0, fmt.Errorf("start %s: %w", what, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, keeperStart)
 	defer cancel()
-	return process.StartDetached(ctx, append([]string{self}, args...), k.environment(), nil)
+	pid, err = process.StartDetached(ctx, args, append(k.environment(), more...), nil)
+	if err != nil {
+		return 0, fmt.Errorf("start %s: %w", what, err)
+	}
+	return pid, nil
+}
+
+// makeDir makes the directory of the sockets.
+func (k *keepers) makeDir() error {
+	if err := makeStateDir(k.stateDir); err != nil {
+		return err
+	}
+	return lockfile.MakeDir(k.dir())
 }
 
 // arguments adds to the command line of a keeper what every keeper is told. Its paths are

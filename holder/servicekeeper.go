@@ -2,11 +2,9 @@ package holder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -15,7 +13,6 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap/process"
 )
 
 // serviceVariable begins, in the environment of a keeper, a variable of its service. The keeper's
@@ -25,26 +22,13 @@ const serviceVariable = "+"
 // startService starts the keeper of a round's service, and blocks until the keeper has the round.
 // The service runs in dir, with the environment env.
 func (k *keepers) startService(ctx context.Context, file lockfile.Shared, round, dir string, env []string) error {
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("find the program to start a keeper with: %w", err)
+	environment := make([]string, len(env))
+	for i, v := range env {
+		environment[i] = serviceVariable + v
 	}
-	if err := lockfile.MakeDir(k.dir()); err != nil {
-		return err
-	}
-	args, err := k.arguments("keeper", "--service-of", string(file), "--round", round, "--dir", dir)
+	pid, err := k.launch(ctx, "a keeper for its service", environment, "--service-of", string(file), "--round", round, "--dir", dir)
 	if err != nil {
 		return err
-	}
-	own := k.environment()
-	for _, v := range env {
-		own = append(own, serviceVariable+v)
-	}
-	ctx, cancel := context.WithTimeout(ctx, keeperStart)
-	defer cancel()
-	pid, err := process.StartDetached(ctx, append([]string{self}, args...), own, nil)
-	if err != nil {
-		return fmt.Errorf("start a keeper for its service: %w", err)
 	}
 	k.report.Debugf("process %d keeps the service", pid)
 	return nil
@@ -103,7 +87,7 @@ func (h *Holder) KeepService(ctx context.Context, o ServiceOf, ready func()) err
 		return context.Cause(ctx)
 	}
 	stopRenewing()
-	return k.end(ctx)
+	return k.end(ctx, round)
 }
 
 // serviceMargin is how long before the end of the lease the service is stopped, with half of that
@@ -156,9 +140,9 @@ func (k *serviceKeeper) start(ctx context.Context, round lockfile.Round, dir str
 // watch looks after the service until no user is left, and the round is condemned. It returns
 // false if ctx ended before.
 func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed context.Context) (condemned bool) {
-	var ready, ended <-chan struct{}
+	var ready, tooMany, ended <-chan struct{}
 	if k.running != nil {
-		ready, ended = k.running.Ready(), k.running.Done()
+		ready, tooMany, ended = k.running.Ready(), k.running.TooMany(), k.running.Done()
 	}
 	lost := renewed.Done()
 	late := time.NewTimer(round.Service.Timeout)
@@ -178,6 +162,9 @@ func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed
 				over += " before it was ready"
 			}
 			k.noteOver(ctx, over)
+		case <-tooMany:
+			k.stop(ctx, round.Service.Grace, fmt.Sprintf("announced more than %d KiB of variables", service.MaxVariables>>10))
+			ready, tooMany, ended = nil, nil, nil
 		case <-late.C:
 			k.stop(ctx, round.Service.Grace, "was not ready within "+leaseapi.Duration(round.Service.Timeout).String())
 			ready, ended = nil, nil
@@ -277,7 +264,7 @@ func (k *serviceKeeper) lostElsewhere() bool {
 // round any more.
 func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 	if record, err := k.file.Read(); err == nil {
-		if r := record.Round(k.id); r != nil && slices.ContainsFunc(r.Users, func(n int) bool { return k.file.Alive(k.id, n) }) {
+		if r := record.Round(k.id); r != nil && k.file.LiveUsers(*r) > 0 {
 			return false
 		}
 	}
@@ -306,15 +293,16 @@ func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 	return proxyclient.Now().Sub(k.unwritten) > unwrittenTime // else it is tried again at the next look
 }
 
-// end stops the service, gives the lease back, and removes the round.
-func (k *serviceKeeper) end(ctx context.Context) error {
+// end stops the service, gives the lease back, and removes the round. begun is the round as this
+// process began with it, which counts if somebody has removed the record.
+func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
 	record, err := k.file.Read()
 	if err != nil {
 		return err
 	}
 	r := record.Round(k.id)
-	if r == nil { // somebody removed the record: the lease ends with its TTL
-		return errRecordRemoved
+	if r == nil {
+		r = &begun
 	}
 	k.stop(ctx, r.Service.Grace, "was stopped")
 	failpoint.Here("service-gone")
@@ -322,8 +310,15 @@ func (k *serviceKeeper) end(ctx context.Context) error {
 	defer cancel()
 	_, failed := k.h.giveBackRound(ctx, k.file, *r)
 	failpoint.Here("service-lease-released")
-	if failed != nil && stillHeld(*r) {
+	if failed != nil {
+		// Nobody reads what a keeper says: the round stays, and its last user, or the next process that
+		// looks, tries again and reports the failure.
 		return failed
 	}
-	return errors.Join(failed, k.note(ctx, func(tx *lockfile.SharedTx) error { return tx.Remove(k.id) }))
+	return k.note(ctx, func(tx *lockfile.SharedTx) error {
+		if tx.Round(k.id) == nil {
+			tx.Rounds = append(tx.Rounds, begun) // so that its files go, too
+		}
+		return tx.Remove(k.id)
+	})
 }

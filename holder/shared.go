@@ -67,13 +67,19 @@ func (s *sharedAcquire) choose(ctx context.Context) (c choice, err error) {
 }
 
 const (
-	// A newcomer looks at the record again after a tenth of the time that it has waited, within
-	// these bounds.
+	// sharedLook is the shortest pause between two looks at a record, and sharedLookMax the longest
+	// of a newcomer. See pauseAfter.
 	sharedLook, sharedLookMax = 2 * time.Millisecond, 250 * time.Millisecond
 	// sharedPatience is how long a newcomer waits at least for another user's step. The step
 	// takes a round trip to the proxy, which does not count as a wait for the lease.
 	sharedPatience = time.Second
 )
+
+// pauseAfter returns how long a process that has waited for another's step pauses before it looks
+// again: a tenth of that time, from sharedLook to longest.
+func pauseAfter(waited, longest time.Duration) time.Duration {
+	return min(longest, max(sharedLook, waited/10))
+}
 
 // await waits until another user has done its step, or has died before that, and chooses anew.
 // It does not take the lock of the record while the record is unchanged.
@@ -112,7 +118,7 @@ func (s *sharedAcquire) pauseFor(ctx context.Context, service *lockfile.Service)
 	if waited > max(patience, s.request.WaitTimeout) {
 		return &proxyclient.ExhaustedError{Type: s.request.Type, Wait: s.request.WaitTimeout}
 	}
-	return proxyclient.Sleep(ctx, min(sharedLookMax, max(sharedLook, waited/10)))
+	return proxyclient.Sleep(ctx, pauseAfter(waited, sharedLookMax))
 }
 
 // settle gives back the lease of a round of dead users, which this acquire cannot join. If that

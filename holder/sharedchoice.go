@@ -75,7 +75,7 @@ func (l sharedLease) conflict(r lockfile.Round) error {
 		return invalidf(how, l.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
 	case w.Token != r.Token:
 		return invalidf(how, l.shown, "was begun with "+describeToken(r), describeToken(w))
-	case describeService(w) != describeService(r):
+	case !sameService(w.Service, r.Service):
 		return invalidf(how, l.shown, "has "+describeService(r), describeService(w))
 	}
 	return nil

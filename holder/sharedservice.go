@@ -22,14 +22,14 @@ import (
 // by its last user or by the next process that looks; but first the process group of the service is
 // killed, in case its guard has not done so yet.
 
-// ErrService: the service of a shared lease did not become ready.
-var ErrService = errors.New("no service")
+// errService: the service of a shared lease did not become ready.
+var errService = errors.New("no service")
 
-// serviceError is an [ErrService].
+// serviceError is an errService.
 type serviceError string
 
 func (e serviceError) Error() string        { return string(e) }
-func (e serviceError) Is(target error) bool { return target == ErrService }
+func (e serviceError) Is(target error) bool { return target == errService }
 
 // Service says which process comes with a round of a shared lease.
 type Service struct {
@@ -71,9 +71,13 @@ func (l sharedLease) serviceLoss(r *lockfile.Round) error {
 	case r.Service.Over != "":
 		return serviceError(l.describeOver(r.Service))
 	case r.State == lockfile.RoundHeld && !l.file.Kept(r.ID):
-		return serviceError(fmt.Sprintf("the service of shared lease %q ended, since its keeper was killed", l.shown))
+		return l.keeperKilled()
 	}
 	return nil
+}
+
+func (l sharedLease) keeperKilled() error {
+	return serviceError(fmt.Sprintf("the service of shared lease %q ended, since its keeper was killed", l.shown))
 }
 
 // describeOver says why a service is over, and what it printed last.
@@ -90,6 +94,15 @@ func (l sharedLease) describeOver(s *lockfile.Service) string {
 		quoted[i] = strconv.Quote(line)
 	}
 	return fmt.Sprintf("%s (its last lines: %s)", text, strings.Join(quoted, ", "))
+}
+
+// sameService tells whether two rounds have the same service. The other settings are those of the first
+// user.
+func sameService(a, b *lockfile.Service) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Command == b.Command && a.Ready == b.Ready
 }
 
 // describeService says which service a round has.
@@ -152,13 +165,13 @@ func (s *sharedAcquire) awaitService(ctx context.Context, c *choice) error {
 			c.round = *r
 			return nil
 		case !s.file.Kept(r.ID) && !s.changed(r):
-			return serviceError(fmt.Sprintf("the service of shared lease %q ended, since its keeper was killed", s.shown))
+			return s.keeperKilled()
 		}
 		waited := proxyclient.Now().Sub(begun)
 		if r := c.round.Service; waited > r.Timeout+r.Grace+ReleaseTimeout { // its keeper cannot say so
 			return serviceError(fmt.Sprintf("the service of shared lease %q was not ready within %s: its keeper says nothing", s.shown, leaseapi.Duration(r.Timeout)))
 		}
-		if err := proxyclient.Sleep(ctx, min(serviceLook, max(sharedLook, waited/10))); err != nil {
+		if err := proxyclient.Sleep(ctx, pauseAfter(waited, serviceLook)); err != nil {
 			return err
 		}
 	}
@@ -213,7 +226,7 @@ func (l sharedLease) roundGone(ctx context.Context, id string) (gone bool, err e
 func (h *Holder) awaitKeeper(ctx context.Context, file lockfile.Shared, id, shown string) error {
 	for begun := proxyclient.Now(); file.Kept(id); {
 		waited := proxyclient.Now().Sub(begun)
-		if err := proxyclient.Sleep(ctx, min(serviceLook, max(sharedLook, waited/10))); err != nil {
+		if err := proxyclient.Sleep(ctx, pauseAfter(waited, serviceLook)); err != nil {
 			return fmt.Errorf("the keeper of shared lease %q is still stopping its service, and then gives the lease back: %w", shown, err)
 		}
 	}
@@ -226,5 +239,9 @@ func (h *Holder) endService(ctx context.Context, file lockfile.Shared, r lockfil
 		return nil
 	}
 	h.keepers.dismiss(r.ID)
-	return service.KillGroup(ctx, r.Service.Group, func() bool { return file.Guarded(r.ID) })
+	group := 0
+	if record, err := file.Read(); err == nil && record.Space == processSpace() {
+		group = r.Service.Group // elsewhere that is the id of another group
+	}
+	return service.KillGroup(ctx, group, func() (lives, sure bool) { return file.Guarded(r.ID) })
 }

@@ -61,12 +61,7 @@ func (l sharedLease) deserted(record lockfile.SharedRecord, r lockfile.Round) bo
 	if r.Lingers && record.Boot == l.boot && !l.leaseEnded(&r) {
 		return false
 	}
-	for _, use := range r.Users {
-		if l.file.Alive(r.ID, use) {
-			return false
-		}
-	}
-	return true
+	return l.file.LiveUsers(r) == 0
 }
 
 // settleRound gives back the lease of a round that nobody uses, and removes it. A

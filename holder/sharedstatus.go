@@ -73,12 +73,7 @@ func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
 		for _, r := range record.Rounds {
 			shown := SharedRound{
 				Name: record.Name, Type: r.Type, Proxy: proxyclient.Redacted(r.Proxy), Round: r.ID, State: r.State, Names: r.Names(),
-				Uses: r.Uses, Bound: r.Bound, Since: r.Since, Service: serviceOf(file, &r),
-			}
-			for _, n := range r.Users {
-				if file.Alive(r.ID, n) {
-					shown.Users++
-				}
+				Uses: r.Uses, Bound: r.Bound, Since: r.Since, Users: file.LiveUsers(r), Service: serviceOf(file, &r),
 			}
 			rounds = append(rounds, shown)
 		}

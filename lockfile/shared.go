@@ -251,20 +251,37 @@ func (tx *SharedTx) Remove(id string) error {
 
 // Alive reports whether the process of a use lives and the use has not ended.
 func (s Shared) Alive(round string, n int) bool {
-	return n != 0 && locked(s.usePath(round, n))
+	if n == 0 {
+		return false
+	}
+	alive, _ := locked(s.usePath(round, n)) // in doubt the user lives
+	return alive
 }
 
-// locked reports whether a process has locked the file at path.
-func locked(path string) bool {
+// LiveUsers returns the number of live users of a round, as it was read.
+func (s Shared) LiveUsers(r Round) int {
+	live := 0
+	for _, n := range r.Users {
+		if s.Alive(r.ID, n) {
+			live++
+		}
+	}
+	return live
+}
+
+// locked reports whether a process has locked the file at path. If that is not sure, as when the
+// file cannot be opened, it counts as locked.
+func locked(path string) (is, sure bool) {
 	l := flock.New(path, flock.SetFlag(os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK))
 	free, err := l.TryRLock() // shared, so that two callers do not take each other for the user
 	if err != nil {
-		return !errors.Is(err, fs.ErrNotExist) // in doubt the user lives
+		missing := errors.Is(err, fs.ErrNotExist)
+		return !missing, missing
 	}
 	if free {
 		l.Unlock()
 	}
-	return !free
+	return !free, true
 }
 
 // LockRenewal takes the lock of the user that renews a round, as [Lock] does: if another user
@@ -279,8 +296,11 @@ func (s Shared) LockKeeper(ctx context.Context, round string) (unlock func() err
 	return lockFile(s.keeperPath(round), waiting(ctx))
 }
 
-// Kept reports whether the keeper of a round's service lives.
-func (s Shared) Kept(round string) bool { return locked(s.keeperPath(round)) }
+// Kept reports whether the keeper of a round's service lives. In doubt it does.
+func (s Shared) Kept(round string) bool {
+	kept, _ := locked(s.keeperPath(round))
+	return kept
+}
 
 // OpenGuard returns the file that the guard of a round's service inherits. It is locked until
 // every copy of it is closed.
@@ -295,9 +315,10 @@ func (s Shared) OpenGuard(round string) (*os.File, error) {
 	return f, nil
 }
 
-// Guarded reports whether the guard of a round's service lives. As long as it does, the id of the
-// service's process group is no other group's.
-func (s Shared) Guarded(round string) bool { return locked(s.guardPath(round)) }
+// Guarded reports whether the guard of a round's service lives. If that is sure, the id of the
+// service's process group is no other group's of the PID namespace of the record. In doubt the guard
+// lives.
+func (s Shared) Guarded(round string) (lives, sure bool) { return locked(s.guardPath(round)) }
 
 // LogPath is the file of what a round's service prints.
 func (s Shared) LogPath(round string) string { return string(s) + "." + round + ".log" }

@@ -75,19 +75,24 @@ func TestSharedKeeper(t *testing.T) {
 		tx.Rounds = []Round{{ID: "R1", State: RoundStarting, Service: new(Service)}}
 		return nil
 	}))
-	if s.Kept("R1") || s.Guarded("R1") {
+	if lives, sure := s.Guarded("R1"); s.Kept("R1") || lives || !sure {
 		t.Error("a round without keeper and guard has them")
 	}
 	unlock, err := s.LockKeeper(t.Context(), "R1")
 	ok(t, err)
 	guard, err := s.OpenGuard("R1")
 	ok(t, err)
-	if !s.Kept("R1") || !s.Guarded("R1") {
+	if lives, sure := s.Guarded("R1"); !s.Kept("R1") || !lives || !sure {
 		t.Error("a round with keeper and guard has them not")
 	}
 	ok(t, guard.Close())
-	if !s.Kept("R1") || s.Guarded("R1") {
+	if lives, sure := s.Guarded("R1"); !s.Kept("R1") || lives || !sure {
 		t.Error("a closed guard is there")
+	}
+	ok(t, os.Remove(guard.Name()))
+	ok(t, os.Symlink("elsewhere", guard.Name())) // nobody opens it
+	if lives, sure := s.Guarded("R1"); !lives || sure {
+		t.Errorf("a guard that cannot be looked at lives: %t, surely: %t", lives, sure)
 	}
 	ok(t, os.WriteFile(s.LogPath("R1"), nil, 0o600))
 	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { return tx.Remove("R1") }))

@@ -41,6 +41,9 @@ var mayImport = map[string][]string{
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},
 
+	"internal/testprogram": {"lockfile", "proxyserver/store/storetest"},
+	"examples/test":        {},
+
 	"proxyserver/auth":                        {"leaseapi", "pool"},
 	"proxyserver/auth/authtest":               {},
 	"proxyserver/config":                      {"leaseapi", "pool", "proxyserver/auth"},
@@ -51,7 +54,7 @@ var mayImport = map[string][]string{
 	"proxyserver/store":                       {"pool"},
 	"proxyserver/store/bolt":                  {"pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/etcd":                  {"leaseapi/suspend", "proxyserver/store", "proxyserver/store/replicated"},
-	"proxyserver/store/etcd/etcdtest":         {"lockfile", "proxyserver/store/storetest"},
+	"proxyserver/store/etcd/etcdtest":         {"internal/testprogram", "proxyserver/store/storetest"},
 	"proxyserver/store/etcd/etcdtest/program": {},
 	"proxyserver/store/record":                {"pool"},
 	"proxyserver/store/postgres":              {"proxyserver/store", "proxyserver/store/replicated"},
@@ -85,7 +88,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
 	"html/template":                          {"proxyserver/ui"},
-	"os/exec":                                {"trap/child", "trap/internal/testenv", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
+	"os/exec":                                {"trap/child", "trap/internal/testenv", "internal/testprogram", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
 	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
@@ -156,6 +159,7 @@ func checkImports(t *testing.T, path string) {
 // processes.
 var testMayImport = map[string][]string{
 	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
+	"examples/test":    {"internal/testprogram"},
 	"proxyserver/auth": {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 	"proxyserver/store/etcd":       {"pool", "proxyserver/store/etcd/etcdtest", "proxyserver/store/replicated/leadtest"},

@@ -49,8 +49,11 @@ type Service struct {
 	out     *output
 	reading sync.WaitGroup
 
+	tooMany chan struct{} // closed if they are larger than MaxVariables
+
 	mu        sync.Mutex
 	variables []string
+	size      int // of the variables
 }
 
 // settleTime is how long a service with a line that says ready is watched for more such lines, and
@@ -61,8 +64,12 @@ const settleTime = time.Second
 // may hold the pipe, and go on printing.
 const drainTime = 100 * time.Millisecond
 
-// maxVariables is how many variables a service may have.
+// maxVariables is how many variables a service may have. Further ones are left out.
 const maxVariables = 64
+
+// MaxVariables is the size in bytes that the variables of a service may have in sum. They are kept in
+// the record of the round, which is read again and again.
+const MaxVariables = 256 << 10
 
 // Start starts a service.
 func Start(o Options) (*Service, error) {
@@ -86,7 +93,7 @@ func Start(o Options) (*Service, error) {
 		stderr.Close()
 		return nil, err
 	}
-	s := &Service{process: process, ready: make(chan struct{}), done: make(chan struct{}), out: openOutput(o.Log)}
+	s := &Service{process: process, ready: make(chan struct{}), done: make(chan struct{}), tooMany: make(chan struct{}), out: openOutput(o.Log)}
 	announced := make(chan []string)
 	s.reading.Go(func() { s.out.copy(stdout, func(line string) { announce(announced, o.Ready, line) }) })
 	s.reading.Go(func() { s.out.copy(stderr, nil) })
@@ -126,8 +133,9 @@ func (s *Service) becomeReady(ready *regexp.Regexp, announced <-chan []string) {
 	for {
 		select {
 		case variables := <-announced:
-			if !over {
-				s.take(variables)
+			if !over && !s.take(variables) {
+				close(s.tooMany)
+				over = true
 			}
 			if settled == nil && !over {
 				settled = time.After(settleTime)
@@ -146,17 +154,25 @@ func (s *Service) becomeReady(ready *regexp.Regexp, announced <-chan []string) {
 	}
 }
 
-// take adds variables, as far as a command can have them.
-func (s *Service) take(variables []string) {
+// take adds variables. It returns false if they are too large in sum.
+func (s *Service) take(variables []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range variables {
 		name, _, _ := strings.Cut(v, "=")
-		s.variables = slices.DeleteFunc(s.variables, func(had string) bool { return strings.HasPrefix(had, name+"=") })
+		s.variables = slices.DeleteFunc(s.variables, func(had string) bool {
+			same := strings.HasPrefix(had, name+"=")
+			if same {
+				s.size -= len(had)
+			}
+			return same
+		})
 		if len(s.variables) < maxVariables {
 			s.variables = append(s.variables, v)
+			s.size += len(v)
 		}
 	}
+	return s.size <= MaxVariables
 }
 
 // Group returns the id of the service's process group.
@@ -165,6 +181,10 @@ func (s *Service) Group() int { return s.process.Group() }
 // Ready returns a channel that is closed when the service is ready. It stays open if the service
 // ends before.
 func (s *Service) Ready() <-chan struct{} { return s.ready }
+
+// TooMany returns a channel that is closed if the service announces variables larger than
+// [MaxVariables]. Then it is never ready.
+func (s *Service) TooMany() <-chan struct{} { return s.tooMany }
 
 // Variables returns the variables that the service has announced, in the form of [os.Environ].
 func (s *Service) Variables() []string {
@@ -198,12 +218,17 @@ func (s *Service) Stop(grace time.Duration) {
 	<-s.done
 }
 
-// KillGroup kills the process group of a service whose keeper is dead. The caller knows that its
-// guard lives, so the group is the service's.
-func KillGroup(ctx context.Context, group int, guarded func() bool) error {
+// KillGroup ends the process group of a service whose keeper is dead: it kills the group until its
+// guard is gone, or ctx ends. It kills only while the guard surely lives, as long as the group is the
+// service's. A group of 0 is not known here: KillGroup only waits.
+func KillGroup(ctx context.Context, group int, guarded func() (lives, sure bool)) error {
 	const pause = 2 * time.Millisecond
-	for guarded() {
-		if group > 1 {
+	for {
+		lives, sure := guarded()
+		if !lives {
+			return nil
+		}
+		if sure && group > 1 {
 			syscall.Kill(-group, syscall.SIGKILL)
 		}
 		select {
@@ -212,7 +237,6 @@ func KillGroup(ctx context.Context, group int, guarded func() bool) error {
 		case <-time.After(pause):
 		}
 	}
-	return nil
 }
 
 // LastLine returns the last line in the log at path; "" if there is none.

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -131,18 +133,41 @@ func TestHeldOutput(t *testing.T) {
 	}
 }
 
-// KillGroup ends a group whose guard is stopped, and so cannot end it.
+// KillGroup ends a group whose guard is stopped, and so cannot end it, but only if the guard surely
+// lives.
 func TestKillGroup(t *testing.T) {
-	s, _ := begin(t, "trap '' TERM; echo A=b; while :; do sleep 0.1; done", DefaultReady)
-	syscall.Kill(-s.Group(), syscall.SIGSTOP)
-	guarded := func() bool {
-		select {
-		case <-s.Done():
-			return false
-		default:
-			return true
+	s, _ := begin(t, "trap '' TERM; trap 'echo alive' USR1; echo A=b; while :; do sleep 0.1; done", DefaultReady)
+	printed := func(line string) {
+		t.Helper()
+		for !slices.Contains(s.LastLines(), line) {
+			select {
+			case <-s.Done():
+				t.Fatal("it was killed")
+			case <-time.After(time.Millisecond):
+			}
 		}
 	}
+	printed("A=b")
+	syscall.Kill(-s.Group(), syscall.SIGSTOP)
+	sure := false
+	guarded := func() (bool, bool) {
+		select {
+		case <-s.Done():
+			return false, true
+		default:
+			return true, sure
+		}
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(errors.New("bored"))
+	if err := KillGroup(ctx, s.Group(), guarded); err == nil || !strings.HasSuffix(err.Error(), "of the service: bored") {
+		t.Errorf("with a guard that may be another: %v", err)
+	}
+	syscall.Kill(-s.Group(), syscall.SIGUSR1)
+	syscall.Kill(-s.Group(), syscall.SIGCONT)
+	printed("alive")
+	syscall.Kill(-s.Group(), syscall.SIGSTOP)
+	sure = true
 	if err := KillGroup(t.Context(), s.Group(), guarded); err != nil {
 		t.Fatal(err)
 	}

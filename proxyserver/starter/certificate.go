@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -118,9 +119,10 @@ func newTemplate(name string, lasts time.Duration) *x509.Certificate {
 	return &x509.Certificate{Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-skew), NotAfter: now.Add(lasts)}
 }
 
-// sign writes a certificate with a new key. Without a signer's key it signs itself.
+// sign writes a certificate, and its key before it unless that is there. Without a signer's key it
+// signs itself.
 func (w *writer) sign(certificate, key string, template, signer *x509.Certificate, signerKey crypto.PrivateKey) error {
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	own, err := w.key(key)
 	if err != nil {
 		return err
 	}
@@ -131,11 +133,35 @@ func (w *writer) sign(certificate, key string, template, signer *x509.Certificat
 	if err != nil {
 		return err
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(own)
-	if err != nil {
-		return err
+	return w.file(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// key returns the key in a file, which it makes if it is missing.
+func (w *writer) key(name string) (crypto.Signer, error) {
+	text, err := os.ReadFile(w.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return w.newKey(name)
+	} else if err != nil {
+		return nil, err
 	}
-	return errors.Join(
-		w.file(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
-		w.file(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	if block, _ := pem.Decode(text); block != nil {
+		if key, err := x509.ParsePKCS8PrivateKey(block.Bytes); err == nil {
+			if signer, ok := key.(crypto.Signer); ok {
+				return signer, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("%s is no key in PKCS #8 that a certificate could be made for: put its certificate there too, or remove it to have both made", w.path(name))
+}
+
+func (w *writer) newKey(name string) (crypto.Signer, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return key, w.file(name, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
 }

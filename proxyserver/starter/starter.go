@@ -4,7 +4,9 @@
 // Guarantees:
 //   - A file that is there stays as it is. What is missing is made to fit it: a new certificate is
 //     signed by the authority that is there.
-//   - If [Write] fails, the files that it made are gone again.
+//   - If [Write] fails, the files that it made are gone again. If it is killed, those that it made
+//     are whole, and the next Write makes the others: a key that is alone gets its certificate. Only
+//     a file .leasectl-init-… may be left, which nobody reads.
 //   - Every file has mode 0600, and the directory 0700 if Write made it.
 //   - A server accepts the pools and the rules: they are parsed before anything is written.
 //
@@ -118,32 +120,45 @@ func (w *writer) fileIfMissing(name string, text []byte) error {
 	return nil
 }
 
-// file writes a file. If it is there, the error is fs.ErrExist.
+// file writes a file, which is there as a whole or not at all. If it was there, the error is
+// fs.ErrExist, and it stays.
 func (w *writer) file(name string, text []byte) error {
-	f, err := os.OpenFile(w.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if _, err := os.Lstat(w.path(name)); err == nil {
+		return fmt.Errorf("%s: %w", w.path(name), fs.ErrExist)
+	}
+	f, err := os.CreateTemp(w.dir, ".leasectl-init-")
 	if err != nil {
 		return err
 	}
-	w.made = append(w.made, name)
+	defer os.Remove(f.Name())
 	_, err = f.Write(text)
-	return errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
+	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	// Unlike a rename, a link replaces nothing that has come there meanwhile.
+	if err := os.Link(f.Name(), w.path(name)); err != nil {
+		return err
+	}
+	w.made = append(w.made, name)
+	return nil
 }
 
-// hasPair tells whether two files that belong together are there. One alone is an error.
+// hasPair tells whether a certificate and its key are there. A certificate without its key is an
+// error.
 func (w *writer) hasPair(certificate, key string) (bool, error) {
 	_, noCertificate := os.Stat(w.path(certificate))
 	_, noKey := os.Stat(w.path(key))
 	switch {
 	case noCertificate == nil && noKey == nil:
 		return true, nil
-	case errors.Is(noCertificate, fs.ErrNotExist) && errors.Is(noKey, fs.ErrNotExist):
-		return false, nil
-	case errors.Is(noKey, fs.ErrNotExist):
-		certificate, key = key, certificate
-	case !errors.Is(noCertificate, fs.ErrNotExist):
-		return false, errors.Join(noCertificate, noKey)
+	case noCertificate == nil && errors.Is(noKey, fs.ErrNotExist):
+		return false, fmt.Errorf("%s is there, but %s is not: put it there too, or remove the first to have both made", w.path(certificate), key)
+	case noCertificate != nil && !errors.Is(noCertificate, fs.ErrNotExist):
+		return false, noCertificate
+	case noKey != nil && !errors.Is(noKey, fs.ErrNotExist):
+		return false, noKey
 	}
-	return false, fmt.Errorf("%s is there, but %s is not: put it there too, or remove the first to have both made", w.path(key), certificate)
+	return false, nil
 }
 
 // undo removes what was made.

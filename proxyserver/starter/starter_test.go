@@ -119,7 +119,7 @@ func TestWriteAgain(t *testing.T) {
 	if r := write(t, dir, starter.Options{Pools: []starter.Pool{{Type: "other", Capacity: 1}}}); len(r.Made) > 0 || r.Host != "leases.example" {
 		t.Errorf("%+v", r)
 	}
-	gone := []string{starter.JobsToken, starter.Certificate, starter.Key}
+	gone := []string{starter.JobsToken, starter.Key, starter.Certificate}
 	for _, name := range gone {
 		os.Remove(filepath.Join(dir, name))
 	}
@@ -150,7 +150,7 @@ func TestWriteFails(t *testing.T) {
 		options starter.Options
 		says    string
 	}{
-		{"a key alone", []string{starter.Key}, options, "tls.key is there, but tls.crt is not"},
+		{"no key", []string{starter.Key}, options, "tls.key is no key in PKCS #8"},
 		{"a certificate alone", []string{starter.Certificate}, options, "tls.crt is there, but tls.key is not"},
 		{"an authority without its key", []string{starter.Authority}, options, "ca.crt is there, but ca.key is not"},
 		{"no certificate", []string{starter.Certificate, starter.Key}, options, "tls.crt: "},
@@ -175,5 +175,42 @@ func TestWriteFails(t *testing.T) {
 	write(t, dir, options)
 	if _, err := starter.Write(dir, starter.Options{Hosts: []string{"other.example"}, Pools: options.Pools}); err == nil || !strings.Contains(err.Error(), "tls.crt is not for other.example") {
 		t.Error(err)
+	}
+}
+
+// Nothing but a key may be there, as after a KILL: its certificate is made for it.
+func TestWriteAfterKill(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	all := write(t, dir, options).Made
+	for _, gone := range [][]string{
+		{starter.Certificate},
+		{starter.Certificate, starter.Key, starter.Authority},
+		{starter.Certificate, starter.Key, starter.Authority, starter.AuthorityKey},
+	} {
+		before := make(map[string]string)
+		for _, name := range all {
+			before[name] = read(t, dir, name)
+		}
+		for _, name := range gone {
+			os.Remove(filepath.Join(dir, name))
+		}
+		r, err := starter.Write(dir, options)
+		if err != nil {
+			t.Fatalf("without %q: %v", gone, err)
+		}
+		if len(r.Made) != len(gone) {
+			t.Errorf("made %q, want %q", r.Made, gone)
+		}
+		for _, name := range all {
+			if changed := read(t, dir, name) != before[name]; changed != slices.Contains(gone, name) {
+				t.Errorf("without %q: %s changed: %v", gone, name, changed)
+			}
+		}
+		verify(t, dir, "leases.example")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != len(all) {
+		t.Errorf("left %v, %v", entries, err)
 	}
 }

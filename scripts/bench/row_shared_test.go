@@ -22,7 +22,7 @@ func TestFailedRowLeavesNoCommands(t *testing.T) {
 	if err := os.WriteFile(w.leasectl, []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := w.sharedAcquires(context.Background(), "http://127.0.0.1:1", 1<<20, false); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := w.sharedAcquires(context.Background(), "http://127.0.0.1:1", 1<<20, nil); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 	text, err := os.ReadFile(pids)

@@ -20,7 +20,7 @@ import (
 // long as one of its processes other than the guard lives, also if the command itself has ended.
 type Guarded struct {
 	mu      sync.Mutex
-	guard   int       // process id of the guard, and id of the group
+	guard   int       // process id of the guard, which is reaped under mu, and id of the group
 	reaped  bool      // the group's id may be another's
 	waiting *os.File  // its end is the end of the guard; see guardScript
 	stop    sync.Once // the KILL after a grace period
@@ -196,8 +196,9 @@ func (g *Guarded) awaitOthers() {
 // end kills what is left of the group, and its guard.
 func (g *Guarded) end() {
 	g.kill(syscall.SIGKILL)
-	sys.Reap(g.guard)
+	sys.Waitid(g.guard, sys.WaitEnd|sys.WaitPeek)
 	g.mu.Lock()
+	sys.Reap(g.guard)
 	g.reaped = true
 	g.mu.Unlock()
 	g.waiting.Close()

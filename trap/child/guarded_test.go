@@ -71,16 +71,40 @@ func TestGuardedStop(t *testing.T) {
 
 // A command whose process has ended lives on in its group, and its exit code is known.
 func TestGuardedGroup(t *testing.T) {
-	g, _, out := startGuarded(t, `sh -c 'echo $$; exec sleep 1000' & sleep 0.1; exit 3`)
-	pid := testenv.Atoi(t, out.Next())
+	g, _, out := startGuarded(t, `echo $$; sh -c 'trap "echo alive" USR1; echo $$; while :; do sleep 0.01; done' & exit 3`)
+	command, other := testenv.Atoi(t, out.Next()), testenv.Atoi(t, out.Next())
+	testenv.AwaitGone(t, command)
+	for range 3 { // long enough for its group to have been killed
+		syscall.Kill(other, syscall.SIGUSR1)
+		out.Want("alive")
+	}
 	select {
 	case <-g.Done():
 		t.Error("it counts as ended although its group lives")
-	case <-time.After(300 * time.Millisecond):
+	default:
 	}
-	syscall.Kill(pid, syscall.SIGKILL)
+	syscall.Kill(other, syscall.SIGKILL)
 	if s := g.Wait(); s.ExitCode() != 3 {
 		t.Errorf("ended with %v", s)
+	}
+}
+
+// As long as a group may be signalled, its leader is there, at least as a zombie: its id cannot be
+// another's.
+func TestGuardNotReused(t *testing.T) {
+	for range 20 {
+		g, _, out := startGuarded(t, `echo begun; exec sleep 1000`)
+		out.Want("begun")
+		syscall.Kill(g.Group(), syscall.SIGKILL)
+		for reaped := false; !reaped; {
+			g.mu.Lock()
+			reaped = g.reaped
+			there := syscall.Kill(g.Group(), 0) == nil
+			g.mu.Unlock()
+			if !reaped && !there {
+				t.Fatal("the guard is reaped, and its group may be signalled")
+			}
+		}
 	}
 }
 
