@@ -54,14 +54,17 @@ func (k *key) behindWriter(r *request) bool {
 	return k != nil && k.holds > 0 && !k.busy(r) && k.firstAhead(r) != nil
 }
 
-// keptOut reports whether r holds nobody up, since k is held and not free for it.
+// keptOut reports whether k, which is held, is not free for r.
 func (k *key) keptOut(r *request) bool { return k.busy(r) || k.behindWriter(r) }
 
 // enter adds r, which is in the queue, to the candidates for the next grant, or to the active
 // waiters of its key.
 func (g *ledger) enter(r *request) {
+	if r.shut {
+		return
+	}
 	if r.key == nil {
-		g.admit(r.pool, r)
+		g.admit(r)
 		return
 	}
 	r.key.active(r.ReadsKey).put(r)
@@ -71,7 +74,7 @@ func (g *ledger) enter(r *request) {
 // exit is the counterpart of enter.
 func (g *ledger) exit(r *request) {
 	if r.key == nil {
-		r.pool.next.remove(r)
+		g.unadmit(r)
 		return
 	}
 	r.key.active(r.ReadsKey).remove(r)
@@ -147,24 +150,36 @@ func (g *ledger) offer(p *pool, k *key) {
 	}
 	for _, r := range offered {
 		if !slices.Contains(last, r) {
-			g.admit(p, r)
+			g.admit(r)
 		}
 	}
 	for _, r := range last {
 		if !slices.Contains(offered, r) {
-			p.next.remove(r)
+			g.unadmit(r)
 		}
 	}
 	clear(last) // let go of them
 	g.touch(p)
 }
 
-// admit adds r to p.next, the candidates for the next grant.
-func (g *ledger) admit(p *pool, r *request) {
-	if p.idle {
-		p.idle, p.nextSince = false, g.now
+// admit adds r to the candidates for the next grant of its pools.
+func (g *ledger) admit(r *request) {
+	for seat := range r.places {
+		p := seat.pool
+		if p.idle {
+			p.idle, p.nextSince = false, g.now
+		}
+		p.next.put(seat)
+		g.touch(p)
 	}
-	p.next.put(r)
+}
+
+// unadmit is the counterpart of admit.
+func (g *ledger) unadmit(r *request) {
+	for seat := range r.places {
+		seat.pool.next.remove(seat)
+		g.touch(seat.pool)
+	}
 }
 
 // lockDelay returns how long the name of l is not granted again if its holder does not release

@@ -11,15 +11,15 @@ import (
 type Order struct {
 	Priority    int // that counts: the one by which it stands where it stands
 	Higher      int // how many waiters ahead of it stand there by a higher priority
-	Overtaken   int // units that went ahead of it while it did not fit
+	Overtaken   int // units that went ahead of it while it did not fit; of several pools: as many of this one as counted for all of them
 	MayOvertake int // how many may in all, by the present configuration
 }
 
 // order returns the order of r at a place of the queue.
 func (p *pool) order(r *request, place int) Order {
-	o := Order{Priority: r.standing, Overtaken: r.overtaken, Higher: p.higher(place-1, r)}
-	if !r.Overcommit {
-		o.MayOvertake = p.bound()
+	o := Order{Priority: r.standing, Higher: p.higher(place-1, r)}
+	if o.Overtaken, o.MayOvertake = p.overtakes(r); r.Overcommit {
+		o.MayOvertake = 0
 	}
 	return o
 }
@@ -106,7 +106,7 @@ func (p *pool) oldest() *Lease {
 func (g *ledger) prospect(r *request) Status {
 	p := r.pool
 	place := p.queue.search(r) + 1
-	r.key, r.active = p.keys[r.Key], true
+	r.key, r.active, r.shut = p.keys[r.Key], true, g.isShut(r)
 	return g.describe(r, place, len(p.queue)+1)
 }
 
@@ -117,7 +117,7 @@ func (g *ledger) describe(r *request, place, length int) Status {
 	st := p.status(r)
 	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, before, r)
 	st.Order = p.order(r, place)
-	st.Estimate, st.EstimateMax = g.estimate(p, p.span(r, place, before), r)
+	st.Estimate, st.EstimateMax = g.estimate(p, place, before, r)
 	return st
 }
 
@@ -208,7 +208,7 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 	}
 	for i, r := range all[after : after+cap(part)] {
 		part = append(part, g.waiterStatus(p, r, after+i+1, before))
-		if r.leader == nil && !r.key.keptOut(r) {
+		if r.leader == nil && !r.keptOut() {
 			before += r.units
 		}
 	}
@@ -228,7 +228,7 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 		return w
 	}
 	w.Reason, w.Order = g.reason(p, before, r), p.order(r, place)
-	w.Estimate, w.EstimateMax = g.estimate(p, p.span(r, place, before), r)
+	w.Estimate, w.EstimateMax = g.estimate(p, place, before, r)
 	return w
 }
 
@@ -268,7 +268,7 @@ func (s *Set) totals(p *pool) PoolStatus {
 		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now), MayOvertake: p.bound(),
 	}
 	if next, ok := p.next.first(); ok {
-		st.Overtaken = next.overtaken
+		st.Overtaken, _ = p.overtakes(next)
 	}
 	reports := p.limit.reports
 	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)
