@@ -28,6 +28,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 		Items:      r.Items,
 		Key:        r.Key,
 		KeyMode:    r.KeyMode,
+		Also:       r.Also,
 		Overcommit: r.Overcommit,
 		Priority:   r.Priority,
 		Coalesce:   r.Coalesce,

@@ -13,8 +13,8 @@ const MaxAlso = 7
 
 // Also is a type that a request asks for beside its first one, and how much of it.
 type Also struct {
-	Type  string
-	Count int // as [ParamCount]; zero: not given
+	Type  string `json:"type"`
+	Count int    `json:"count,omitempty"` // as [ParamCount]; zero: not given
 }
 
 // String returns a as [ParseAlso] reads it.
@@ -52,4 +52,33 @@ func CheckAlso(first string, also []Also) error {
 		types = append(types, a.Type)
 	}
 	return nil
+}
+
+// textUnknown may follow [TextUnknownType] in the 404 to a request of several types; those without a
+// pool follow, as Go's %q writes them.
+const textUnknown = ": there are no pools of type"
+
+// FormatUnknown returns what follows [TextUnknownType] for types without a pool.
+func FormatUnknown(types []string) string {
+	text := textUnknown
+	for _, typ := range types {
+		text += " " + strconv.Quote(typ)
+	}
+	return text
+}
+
+// ParseUnknown returns the types in a text that [FormatUnknown] is part of; none if it is not.
+func ParseUnknown(text string) (types []string) {
+	_, rest, _ := strings.Cut(text, TextUnknownType+textUnknown)
+	for {
+		quoted, err := strconv.QuotedPrefix(strings.TrimPrefix(rest, " "))
+		if err != nil {
+			return types
+		}
+		typ, err := strconv.Unquote(quoted)
+		if err != nil || CheckType(typ) != nil || len(types) > MaxAlso {
+			return types
+		}
+		types, rest = append(types, typ), strings.TrimPrefix(rest, " ")[len(quoted):]
+	}
 }

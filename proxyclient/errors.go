@@ -192,10 +192,16 @@ func (e *FailingError) Unwrap() error { return e.Err }
 // [ErrUnknownType].
 type UnknownTypeError struct {
 	Type   string
-	Listed bool // [Client.Pools] lists the types that the proxy has
+	Types  []string // of a request of several types: all that the proxy has no pool of
+	Listed bool     // [Client.Pools] lists the types that the proxy has
 }
 
-func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnknownType, e.Type) }
+func (e *UnknownTypeError) Error() string {
+	if len(e.Types) > 1 {
+		return fmt.Sprintf("%v %s", ErrUnknownType, quoted(e.Types))
+	}
+	return fmt.Sprintf("%v %q", ErrUnknownType, e.Type)
+}
 
 // Is makes the error an [ErrUnknownType].
 func (e *UnknownTypeError) Is(target error) bool { return target == ErrUnknownType }

@@ -37,7 +37,11 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for the text of the error
-		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
+		unknown := &UnknownTypeError{Type: a.request.Type, Types: leaseapi.ParseUnknown(string(o.body)), Listed: can.RequestIDs()}
+		if len(unknown.Types) > 0 {
+			unknown.Type = unknown.Types[0]
+		}
+		return unknown
 	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failure(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):

@@ -25,11 +25,15 @@ func (c caller) admin() bool { return c.Role == auth.RoleAdmin }
 
 // mayAcquire returns an error if c may not make the request that p describes, with what it may.
 func (c caller) mayAcquire(p *acquireParams) error {
-	err := c.CheckPool(p.Type)
-	if err == nil && c.id != "" {
-		err = c.CheckPriority(p.Priority)
+	for _, typ := range p.Types() {
+		if err := c.CheckPool(typ); err != nil {
+			return forbid(err)
+		}
 	}
-	return forbid(err)
+	if c.id != "" {
+		return forbid(c.CheckPriority(p.Priority))
+	}
+	return nil
 }
 
 // forbid makes an error, if there is one, a refusal of what a caller wants.
@@ -48,9 +52,14 @@ func (c caller) mayOperate(what string) error {
 	return forbiddenError(what + " takes a token that is marked admin")
 }
 
-// mayOperateOn returns an error if c, an operator, may not do so in the pool of a type.
-func (c caller) mayOperateOn(typ string) error {
-	return forbid(c.CheckPool(typ))
+// mayOperateOn returns an error if c, an operator, may not do so in the pools of these types.
+func (c caller) mayOperateOn(types ...string) error {
+	for _, typ := range types {
+		if err := c.CheckPool(typ); err != nil {
+			return forbid(err)
+		}
+	}
+	return nil
 }
 
 // mayOperateOnAll returns an error if c may not do what, which concerns all pools.
