@@ -92,9 +92,6 @@ func (s *Set) newRequest(q Request) (*request, error) {
 	if err := s.knownTypes(q); err != nil {
 		return nil, err
 	}
-	if err := leaseapi.CheckAlso(q.Type, q.Others()); err != nil {
-		return nil, err
-	}
 	p := s.types[q.Type]
 	units, err := p.unitsOf(q)
 	if err != nil {
@@ -122,21 +119,19 @@ func (s *Set) newRequest(q Request) (*request, error) {
 	return r, nil
 }
 
-// knownTypes returns why q, a request for types without a pool, is refused; nil if all have one.
+// knownTypes returns why q is refused, if it asks for types without a pool, or for one twice.
 func (s *Set) knownTypes(q Request) error {
-	var unknown []string
-	for _, typ := range q.Types() {
-		if p := s.types[typ]; p == nil || p.retired {
-			unknown = append(unknown, typ)
+	isKnown := func(typ string) bool { p := s.types[typ]; return p != nil && !p.retired }
+	if q.Also == "" {
+		if !isKnown(q.Type) {
+			return ErrUnknownType
 		}
-	}
-	switch {
-	case len(unknown) == 0:
 		return nil
-	case q.Also == "":
-		return ErrUnknownType
 	}
-	return &UnknownTypesError{unknown}
+	if unknown := slices.DeleteFunc(q.Types(), isKnown); len(unknown) > 0 {
+		return &UnknownTypesError{unknown}
+	}
+	return leaseapi.CheckAlso(q.Type, q.Others())
 }
 
 // inPool returns err with the type of the pool that it is about, if r has several.
