@@ -115,7 +115,7 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 // unknownGrant returns the error for an attempt that may have been granted leases under
 // unknown names.
 func (a *acquisition) unknownGrant(cause error) error {
-	return &UnconfirmedError{RequestID: a.request.RequestID, Type: a.request.Type, Count: a.count(), Err: cause}
+	return &UnconfirmedError{RequestID: a.request.RequestID, Type: a.request.Type, Also: a.request.Also, Count: a.count(), Err: cause}
 }
 
 // unconfirmed ends an acquire that was sent and cannot be sent again: the proxy is of
