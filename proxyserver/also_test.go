@@ -45,6 +45,17 @@ func TestAlso(t *testing.T) {
 			b[0].Reason != leaseapi.WaitFull || b[0].Key != "" || b[0].RequestID != "r2" {
 			t.Errorf("waiters %+v, %+v", a, b)
 		}
+		if page := p.do("GET", "/ui/pools/a", "").body; !strings.Contains(page, "waits for b too") {
+			t.Errorf("the page of a does not say why:\n%s", page)
+		}
+		for target, want := range map[string]string{
+			"/ui/requests/r2": `a</bdi></a> and of <a href="/ui/pools/b"><bdi>b</bdi></a>.`,
+			"/ui/requests/r1": `<bdi>u</bdi></a> and of <a href="/ui/pools/b"><bdi>b</bdi></a>.`,
+		} {
+			if page := p.do("GET", target, "").body; !strings.Contains(page, want) {
+				t.Errorf("%s does not name all pools:\n%s", target, page)
+			}
+		}
 		for query, want := range map[string]struct {
 			status int
 			text   string
