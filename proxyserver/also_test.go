@@ -90,6 +90,11 @@ func TestAlsoNeedsEachPool(t *testing.T) {
 			t.Errorf("also %q: %v", also, err)
 		}
 	}
+	for reason, want := range map[string]string{"waits for bcd too": "waits for bcd too", "waits for c too": "waits for another pool too", "full": "full"} {
+		if got := c.reasonTo(reason); got != want {
+			t.Errorf("%q is told as %q", reason, got)
+		}
+	}
 	if err := c.mayOperateOn("a", "c"); err == nil {
 		t.Error("an operator of a may remove a request of a and c")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -81,6 +82,15 @@ func (c caller) may(typ, holder string) bool {
 // sees reports whether c may know of a request or lease of a type and a holder.
 func (c caller) sees(typ, holder string) bool {
 	return c.MayUse(typ) || c.may(typ, holder)
+}
+
+// reasonTo returns why a request waits, without the type of another pool if c may not see that.
+func (c caller) reasonTo(reason string) string {
+	typ, waitsFor := strings.CutPrefix(reason, leaseapi.WaitFor+" ")
+	if !waitsFor || c.MayUse(strings.TrimSuffix(typ, " too")) {
+		return reason
+	}
+	return leaseapi.WaitFor + " another pool too"
 }
 
 // forbiddenError says why a caller may not make a call. It is answered with 403.

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ func (h *handler) serveRequest(c caller, w http.ResponseWriter, r *http.Request)
 		for _, l := range st.Leases {
 			counted = append(counted, countedOf(set, []string{l.Type})...)
 		}
-		if q, _, ok := set.Request(now, id); ok && !c.sees(q.Type, q.Owner) {
+		if q, _, ok := set.Request(now, id); ok && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.sees(typ, q.Owner) }) {
 			known = false
 		}
 	})
