@@ -92,6 +92,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Count:      r.Count,
 		Key:        r.Key,
 		KeyMode:    r.KeyMode,
+		Name:       r.Name,
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.SharedList),

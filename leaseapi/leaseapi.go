@@ -86,6 +86,9 @@ const (
 	// ParamKeyMode is of wire 4: with a key, [KeyRead] or [KeyWrite], which is meant if it is absent. It
 	// does not go with coalesce. Servers of older wires ignore it: readers would exclude each other.
 	ParamKeyMode = "key_mode"
+	// ParamName is of wire 4: this name of a listed pool and no other. It goes with a count of one, and
+	// not with a key. Servers of older wires ignore it, and would grant another name.
+	ParamName = "name"
 )
 
 // Times that both sides must agree on.

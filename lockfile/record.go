@@ -64,6 +64,7 @@ type Record struct {
 	Items     int    `json:"items,omitempty"` // as requested; only if HasItems is set
 	HasItems  bool   `json:"has_items,omitempty"`
 	Key       string `json:"key,omitempty"`
+	Name      string `json:"name,omitempty"`     // the one that was requested; empty: any
 	KeyMode   string `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
 	Units     int    `json:"units,omitempty"`    // of a counted pool that the lease holds; zero: the pool is listed
 	Resizes   int    `json:"resizes,omitempty"`  // of the lease so far, as the proxy counts them

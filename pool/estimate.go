@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -17,6 +18,9 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
 		return leaseapi.WaitPaused + ": " + pause.Reason
 	}
+	if r.slot != nil && !r.slot.free() {
+		return r.slot.whyNotFree()
+	}
 	switch k := p.keys[r.Key]; {
 	case k.busy(r) && len(k.leases) == 0:
 		return leaseapi.WaitLocked + " " + k.lock.Name
@@ -24,6 +28,10 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitKey
 	case k.behindWriter(r):
 		return leaseapi.WaitWriter
+	case p.tooFewLeft(r):
+		return fmt.Sprintf("%s %d, %d of %d reserved", leaseapi.WaitWants, r.units, len(p.reserved), p.Capacity())
+	case k != nil && k.firstAhead(r) != nil && p.tooFewLeft(k.firstAhead(r)):
+		return leaseapi.WaitBehind
 	}
 	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(p.missing(before, r))
 	switch {
@@ -53,11 +61,11 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 // before returns how many units the requests ahead of a place want. Requests that their key
 // keeps out do not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
-	if p.wanted == len(p.queue) && len(p.keys) == 0 {
+	if p.wanted == len(p.queue) && len(p.keys) == 0 && p.wantedNames == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
 	}
 	for _, other := range p.queue[:place-1] {
-		if !other.key.keptOut(other) {
+		if !other.keptOut() {
 			units += other.units
 		}
 	}
@@ -68,7 +76,7 @@ func (p *pool) before(place int) (units int) {
 // until enough leases have ended, the key of r is free, and the pace has let them all pass. Both
 // results are zero if nothing is known. As long as nothing happens in the pool, neither grows.
 func (g *ledger) estimate(p *pool, before span, r *request) (likely, most time.Duration) {
-	if !g.open(p, r) {
+	if !g.open(p, r) || p.lacksForGood(r) {
 		return 0, 0
 	}
 	if missing := p.missing(before.most, r); missing > 0 {
@@ -110,14 +118,33 @@ func (g *ledger) refresh(p *pool) {
 // keyFreed returns how long it takes until the key of r is free; false if that is unknown, for
 // example because another active waiter of the key is ahead of r.
 func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok bool) {
-	if r.key.firstAhead(r) != nil {
+	if r.key != nil && r.key.firstAhead(r) != nil {
 		return 0, 0, false
 	}
-	if l := r.key.lock; l != nil {
-		likely, most = l.Until-g.now, l.Until-g.now
+	var leases []*lease
+	var freed time.Duration // when what is no lease ends
+	switch sl := r.slot; {
+	case sl == nil:
+		leases = r.key.leases
+		if l := r.key.lock; l != nil {
+			freed = l.Until
+		}
+	case sl.reserved != nil && sl.reserved.Until == 0:
+		return 0, 0, false
+	default:
+		if sl.lease != nil {
+			leases = []*lease{sl.lease}
+		}
+		if sl.lock != nil {
+			freed = sl.lock.Until
+		}
+		if sl.reserved != nil {
+			freed = max(freed, sl.reserved.Until)
+		}
 	}
+	likely, most = freed-g.now, freed-g.now
 	g.refresh(p)
-	for _, l := range r.key.leases {
+	for _, l := range leases {
 		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
 			return 0, 0, false

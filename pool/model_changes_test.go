@@ -73,6 +73,12 @@ func (m *model) apply(changes []Change) {
 			m.count("locked")
 		case LockOver:
 			m.applyUnlock(*c.Locked)
+		case NameReserved:
+			if n := m.names[c.Reserved.Name]; n == nil || n.reserved == nil || *c.Reserved != n.reservation() {
+				m.fail("reserved %+v, want %+v", c.Reserved, n)
+			}
+		case NameGivenBack:
+			m.applyGivenBack(*c.Reserved)
 		case Paced:
 			p := m.pools[c.Pacing.Type]
 			if p == nil != (c.Pacing.Count == 0) || p != nil && *c.Pacing != p.paced {
@@ -150,7 +156,7 @@ func (m *model) applyGrant(c Change) {
 	if p.keys[r.Key] > 0 {
 		m.count("read together")
 	}
-	if p.inUse+p.locked+r.units > p.limit {
+	if p.used()+r.units > p.limit {
 		m.count("overcommitted")
 	}
 	leases, units := r.shares()
@@ -164,7 +170,7 @@ func (m *model) applyGrant(c Change) {
 		p.since = m.now
 	}
 	p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), r.units
-	names := m.nextNames(p, leases)
+	names := m.nextNames(r, leases)
 	for i, l := range c.Leases {
 		m.generation++
 		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
@@ -252,12 +258,12 @@ func (m *model) applyDone(c Change) {
 	} else {
 		m.count(string(c.Reason))
 	}
+	m.uses(l)
 	n.lease, n.lastGeneration, n.lastReason = nil, l.Generation, c.Reason
 	last := m.leases[len(m.leases)-1]
 	m.leases[l.index], last.index = last, l.index
 	m.leases = m.leases[:len(m.leases)-1]
 	m.held--
-	m.uses(l)
 	p := m.pools[l.Type]
 	p.inUse -= l.Units
 	delay := p.LockDelay

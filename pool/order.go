@@ -187,7 +187,7 @@ func (g *ledger) deregister(r *request) {
 func (g *ledger) addToQueue(r *request) {
 	r.rank, r.standing = g.bestRank(r)
 	r.pool.list(r)
-	if r.key = r.pool.key(r.Key); r.key != nil {
+	if r.key = r.pool.waitedFor(r); r.key != nil {
 		r.key.queue.insert(r)
 	}
 }

@@ -39,7 +39,7 @@ func (p *pool) nextGrant() (r, turn *request) {
 	if turn := first.turn(); p.fits(cmp.Or(turn, first)) {
 		return first, turn
 	}
-	if p.free(false) <= 0 { // nobody else fits either
+	if p.free(false) <= 0 && p.inUse() > p.setAside() { // nobody else fits either
 		return nil, nil
 	}
 	bound, looked := p.bound(), 0
@@ -64,7 +64,7 @@ func (p *pool) nextGrant() (r, turn *request) {
 // isNext reports whether r, which is queued or may be, is granted as soon as it fits: nobody is ahead
 // of it who fits, or whom it must not overtake. The pace and pauses are not considered.
 func (p *pool) isNext(r *request) bool {
-	if k := p.keys[r.Key]; k != nil && (k.busy(r) || k.firstAhead(r) != nil) {
+	if k := p.keyOf(r); k.busy(r) || k != nil && k.firstAhead(r) != nil {
 		return false
 	}
 	first, ok := p.next.first()
@@ -115,7 +115,7 @@ func (p *pool) span(r *request, place, before int) span {
 	s.least = r.units
 	for i := place - 2; i >= 0; i-- {
 		switch other := p.queue[i]; {
-		case other.key.keptOut(other):
+		case other.keptOut():
 		case other.units <= r.units || p.mayOvertake(other, bound) < s.least || p.fits(other):
 			s.least += other.units
 		}
@@ -126,7 +126,7 @@ func (p *pool) span(r *request, place, before int) span {
 	}
 	smaller := 0
 	for _, other := range p.queue[place-1 : min(Lookahead, len(p.queue))] {
-		if other.units < r.units && !other.key.keptOut(other) {
+		if other.units < r.units && !other.keptOut() {
 			smaller += other.units
 		}
 	}

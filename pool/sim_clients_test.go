@@ -144,6 +144,9 @@ func (m *sim) newRequest(o *owner) Request {
 			q.Owner = BindOwner("token", q.Owner)
 		}
 	}
+	if p.Units == 0 && m.rand.IntN(4) == 0 || m.rand.IntN(100) == 0 {
+		m.nameOne(p, &q)
+	}
 	if m.rand.IntN(3) == 0 {
 		q.Priority = m.somePriority()
 	}
@@ -214,6 +217,7 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			q.Key += "x"
 		case n < 90:
 			q.ReadsKey = !q.ReadsKey
+			q.Name += "x"
 		case n < 91:
 			q.Weighted = !q.Weighted
 		case n < 92:

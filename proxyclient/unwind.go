@@ -38,6 +38,8 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		defer cancel()
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for the text of the error
 		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
+	case o.is(leaseapi.ProblemUnknownName):
+		return &reworded{text: o.text(), err: ErrUnknownName}
 	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failure(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):

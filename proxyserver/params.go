@@ -85,7 +85,7 @@ var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
 	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces, leaseapi.ParamPriority,
-	leaseapi.ParamKeyMode,
+	leaseapi.ParamKeyMode, leaseapi.ParamName,
 }
 
 // parseUnits reads the parameters of wire 3 and later.
@@ -130,6 +130,9 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 		return err
 	}
 	if err := p.parseKeyMode(query); err != nil {
+		return err
+	}
+	if err := p.parseName(query); err != nil {
 		return err
 	}
 	if err := p.parseReplaces(query); err != nil {
@@ -178,6 +181,18 @@ func (p *acquireParams) parseKeyMode(query url.Values) error {
 		return errors.New("coalesce does not go with key_mode read: runs that merge exclude each other")
 	}
 	return nil
+}
+
+// parseName reads which name the request wants.
+func (p *acquireParams) parseName(query url.Values) error {
+	if !query.Has(leaseapi.ParamName) {
+		return nil
+	}
+	p.Name = query.Get(leaseapi.ParamName)
+	if p.Key != "" || p.Count > 1 || p.HasItems || p.Overcommit {
+		return errors.New("name goes with a count of one, and not with key, items or overcommit: it is one lease, which nobody else has")
+	}
+	return leaseapi.CheckName(p.Name)
 }
 
 // parseReplaces reads which leases the request takes the place of.
