@@ -25,12 +25,8 @@ func startDemoRun(t *testing.T) *demoRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	output := new(liveLog)
-	w := &world{t: t, dir: shortDir(t), log: output}
-	w.program = filepath.Join(w.dir, "leasectl")
-	if err := os.Link(program, w.program); err != nil {
-		t.Fatal(err)
-	}
+	w := newBareWorld(t, program)
+	output := w.log
 	if err := os.Mkdir(filepath.Join(w.dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}

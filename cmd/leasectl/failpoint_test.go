@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -301,11 +300,6 @@ func listens(socket string) bool {
 	}
 	conn.Close()
 	return true
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // balanced checks that every held lease stands in a handle, and that nothing else is left. Then it

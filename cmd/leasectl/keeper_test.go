@@ -182,7 +182,7 @@ func switches(t *testing.T, pids []int) (n int) {
 // first lease, which nobody used.
 func TestKeeperOfReplacedHandle(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 3*sharedTTL))
+	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 9*time.Second))
 	relay := w.relay()
 	owner, _ := w.owner()
 	handle := w.path("h")
@@ -203,7 +203,7 @@ func TestKeeperOfReplacedHandle(t *testing.T) {
 // and gives it back when the owner ends. Before, it did neither, and the lease ended with its TTL.
 func TestKeeperOutlivesItsHandle(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 2*sharedTTL))
+	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 6*time.Second))
 	relay := w.relay()
 	owner, kill := w.owner()
 	dir := w.path("workspace")

@@ -69,7 +69,7 @@ func TestSharedBetweenTimeNamespaces(t *testing.T) {
 		t.Skipf("no time namespaces here: %v: %s", err, out)
 	}
 	w := newWorld(t, build(t, ""), "one=2")
-	hold := shared("S", nil, "sleep 600")
+	hold := []string{"exec", "--type", "one", "--shared", "S", "--parent-death", "KILL", "--", "sleep", "600"}
 	here, there := w.command(hold...), w.command(hold...)
 	there.Path, there.Args = "/usr/bin/env", append(append([]string{"env"}, unshare...), there.Args...)
 	for _, cmd := range []*exec.Cmd{there, here} {

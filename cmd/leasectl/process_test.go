@@ -3,14 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,37 +19,6 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// built has the folder of the programs that build compiles. It exists until the tests end.
-var built struct {
-	sync.Mutex
-	dir string
-}
-
-// build compiles leasectl as users have it, once for all tests. It leaves the race detector out,
-// which would slow down the tests with hundreds of processes.
-func build(t *testing.T, tags string) string {
-	t.Helper()
-	built.Lock()
-	defer built.Unlock()
-	if built.dir == "" {
-		dir, err := os.MkdirTemp("", "leasectl-built-")
-		if err != nil {
-			t.Fatal(err)
-		}
-		built.dir = dir
-	}
-	program := filepath.Join(built.dir, "leasectl"+tags)
-	if exists(program) {
-		return program
-	}
-	cmd := exec.Command("go", "build", "-tags", tags, "-o", program, ".")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	return program
-}
-
 // world is a proxy, with a state directory and a folder for its clients.
 type world struct {
 	t       *testing.T
@@ -60,59 +27,6 @@ type world struct {
 	env     []string
 	client  *proxyclient.Client
 	log     *liveLog
-}
-
-// liveLog is the output of a process so far. The log of a proxy is the only witness of grants and
-// ends of leases.
-type liveLog struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *liveLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *liveLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-// shortDir makes a folder until the test ends. Its path is short, since the path of a socket in it
-// may have at most 107 bytes.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "leasectl-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
-// newClient returns a client of a proxy, which is closed when the test ends.
-func newClient(t *testing.T, proxy string) *proxyclient.Client {
-	t.Helper()
-	client, err := proxyclient.New(proxyclient.Options{URL: proxy})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return client
-}
-
-// newPipe returns a pipe, whose ends are closed when the test ends.
-func newPipe(t *testing.T) (r, w *os.File) {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close(); w.Close() })
-	return r, w
 }
 
 // newWorld starts a proxy with pools such as "install=2". When the test ends, no process that it
@@ -129,16 +43,10 @@ func newWorld(t *testing.T, program string, pools ...string) *world {
 // newWorldOf is newWorld with flags of serve, which name the pools.
 func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	t.Helper()
-	dir := shortDir(t)
-	socket := filepath.Join(dir, "proxy.sock")
-	w := &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(liveLog)}
-	// The program has a path of its own, which distinguishes the world's processes from those of
-	// other tests.
-	if err := os.Link(program, w.program); err != nil {
-		t.Fatal(err)
-	}
+	w := newBareWorld(t, program)
+	socket := filepath.Join(w.dir, "proxy.sock")
 	w.env = append(os.Environ(),
-		"LEASECTL_STATE_DIR="+filepath.Join(dir, "state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL=unix://"+socket)
+		"LEASECTL_STATE_DIR="+filepath.Join(w.dir, "state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL=unix://"+socket)
 	server := exec.Command(w.program, append([]string{"serve", "--socket", socket}, serve...)...)
 	server.Env, server.Stderr = w.env, w.log
 	if err := server.Start(); err != nil {
@@ -156,14 +64,17 @@ func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	return w
 }
 
-// await blocks until so returns true. If it never does, the test fails and prints the log.
-func await(t *testing.T, log fmt.Stringer, what string, so func() bool) {
+// newBareWorld returns a world without a proxy, with a folder that exists until the test ends. The
+// program has a path of its own, which distinguishes the world's processes from those of other
+// tests.
+func newBareWorld(t *testing.T, program string) *world {
 	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s\n%s", what, log)
-		}
+	dir := shortDir(t)
+	w := &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(liveLog)}
+	if err := os.Link(program, w.program); err != nil {
+		t.Fatal(err)
 	}
+	return w
 }
 
 func (w *world) await(what string, so func() bool) {
@@ -188,33 +99,6 @@ func (w *world) run(code int, args ...string) string {
 		w.t.Fatalf("leasectl %v: exit code %d, want %d\n%s%s\nproxy:\n%s", args, got, code, &stdout, &stderr, w.log)
 	}
 	return stdout.String()
-}
-
-// promptly runs f up to three times, until f returns a time of at most most. A slow machine may be
-// late once, but a bug is late each time.
-func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
-	t.Helper()
-	var took []time.Duration
-	for range 3 {
-		took = append(took, f())
-		if took[len(took)-1] <= most || t.Failed() {
-			return
-		}
-	}
-	t.Errorf("it took %v, want %v at most", took, most)
-}
-
-// exitCode returns the exit code of a process from the error of its Run or Wait: -1 if a signal
-// ended it, -2 if it was not started or its output failed.
-func exitCode(err error) int {
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0
-	case errors.As(err, &exit):
-		return exit.ExitCode()
-	}
-	return -2
 }
 
 func (w *world) path(name string) string { return filepath.Join(w.dir, name) }
@@ -308,17 +192,6 @@ func (w *world) wantHeld(names ...string) {
 	w.t.Errorf("by the log %v are held, want %v", held, names)
 }
 
-// lives tells whether a process exists and is no zombie. A process with several threads is a zombie
-// before its last thread has closed the files; such a process counts as living.
-func lives(pid int) bool {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil || !bytes.Contains(status, []byte("State:\tZ")) && !bytes.Contains(status, []byte("State:\tX")) {
-		return err == nil
-	}
-	threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	return len(threads) > 1
-}
-
 // processes returns the living processes of the world's program.
 func (w *world) processes() (pids []int) {
 	links, _ := filepath.Glob("/proc/[0-9]*/exe")
@@ -349,13 +222,13 @@ func (w *world) noneLeft() {
 	}
 }
 
-// lockDescriptor is a program that locks an inherited descriptor of its shell, as flock(1) does:
-// lockfd N -x, or -s for a shared lock. The lock stays with the shell's open file. Exit code 1: it
-// is not free.
-func lockDescriptor() {
-	fd, err := strconv.Atoi(os.Args[1])
-	how := map[string]int{"-x": syscall.LOCK_EX, "-s": syscall.LOCK_SH}[os.Args[2]]
-	if err != nil || how == 0 || syscall.Flock(fd, how|syscall.LOCK_NB) != nil {
-		os.Exit(1)
+// shortTTL returns the path of a configuration with a pool for tests that wait for the end of a
+// TTL.
+func shortTTL(t *testing.T, ttl time.Duration) string {
+	path := filepath.Join(t.TempDir(), "pools.yaml")
+	text := fmt.Sprintf("resources:\n- type: one\n  state: free\n  names: [one-0]\n  default_ttl: %s\n  max_ttl: %s\n", ttl, ttl)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
+	return path
 }

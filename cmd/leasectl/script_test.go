@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,39 +40,11 @@ func TestMain(m *testing.M) {
 	testscript.Main(heardTests{m}, programs)
 }
 
-// fitEnvironment makes the tests independent of their user. It removes the user's variables for
-// leasectl, and makes sure that the path of temporary files is short.
-func fitEnvironment() {
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LEASE") {
-			os.Unsetenv(name)
-		}
-	}
-	if len(os.TempDir()) > longestTempDir {
-		os.Setenv("TMPDIR", "/tmp")
-	}
-}
-
-// longestTempDir leaves room for /leasectl-test-N/state/keepers/ID, the longest path of a socket
-// that tests connect to. With the directory it may have at most 107 bytes.
-const longestTempDir = 35
-
 // heardTests wraps the run of the tests in this process. The programs that the tests start do not
 // use it.
 type heardTests struct{ *testing.M }
 
-// Run runs the tests. Before, it stops ignoring hang-ups and interrupts, as under nohup(1) or in
-// the background of a script: otherwise all programs that the tests start would ignore them, too.
-func (m heardTests) Run() int {
-	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
-		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig)
-		}
-	}
-	code := etcdtest.Run(m.M)
-	os.RemoveAll(built.dir)
-	return code
-}
+func (m heardTests) Run() int { return runTests(func() int { return etcdtest.Run(m.M) }) }
 
 // Without quickExit the race detector delays the end of every process by a second.
 const raceOptions, quickExit = "GORACE", "atexit_sleep_ms=0"
@@ -165,9 +136,6 @@ func (s *seenMessages) explained(ts *testscript.TestScript, neg bool, args []str
 	s.check(ts, code, ts.ReadFile("stderr"))
 }
 
-// patience bounds the wait of a scenario. Only a failing test waits so long.
-const patience = 60 * time.Second
-
 // waitFor blocks until a condition is true:
 //
 //	waitfor listening           the proxy at $SOCKET accepts connections
@@ -246,4 +214,15 @@ func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
 		}
 	}
 	return leaseapi.Pool{}
+}
+
+// lockDescriptor is a program that locks an inherited descriptor of its shell, as flock(1) does:
+// lockfd N -x, or -s for a shared lock. The lock stays with the shell's open file. Exit code 1: it
+// is not free.
+func lockDescriptor() {
+	fd, err := strconv.Atoi(os.Args[1])
+	how := map[string]int{"-x": syscall.LOCK_EX, "-s": syscall.LOCK_SH}[os.Args[2]]
+	if err != nil || how == 0 || syscall.Flock(fd, how|syscall.LOCK_NB) != nil {
+		os.Exit(1)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // sharedRole is a command to kill, with the commands that run before it.
@@ -154,15 +153,4 @@ func (w *world) startUser(up string, flags ...string) *exec.Cmd {
 	}
 	w.await("a user", func() bool { return exists(up) })
 	return user
-}
-
-// shortTTL returns the path of a configuration with a pool for tests that wait for the end of a
-// TTL.
-func shortTTL(t *testing.T, ttl time.Duration) string {
-	path := filepath.Join(t.TempDir(), "pools.yaml")
-	text := fmt.Sprintf("resources:\n- type: one\n  state: free\n  names: [one-0]\n  default_ttl: %s\n  max_ttl: %s\n", ttl, ttl)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

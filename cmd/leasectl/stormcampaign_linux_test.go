@@ -85,14 +85,8 @@ type storm struct {
 
 func newStorm(t *testing.T, program string, seed uint64) *storm {
 	t.Helper()
-	dir := shortDir(t)
-	s := &storm{
-		world:  &world{t: t, program: filepath.Join(dir, "leasectl"), dir: dir, log: new(liveLog)},
-		socket: filepath.Join(dir, "s"), did: make(map[string]int), codes: make(map[string]int),
-	}
-	if err := os.Link(program, s.program); err != nil {
-		t.Fatal(err)
-	}
+	s := &storm{world: newBareWorld(t, program), did: make(map[string]int), codes: make(map[string]int)}
+	s.socket = s.path("s")
 	for _, name := range []string{"names", "keys"} {
 		if err := os.Mkdir(s.path(name), 0o700); err != nil {
 			t.Fatal(err)
