@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -42,7 +43,7 @@ func TestExecCampaign(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %d rounds", seed, *execRounds)
-	w := newWorld(t, build(t, ""), fmt.Sprintf("install=%d", *execRounds))
+	w := newWorld(t, clitest.Build(t, ""), fmt.Sprintf("install=%d", *execRounds))
 	rounds := make([]*campaignRound, *execRounds)
 	var workers sync.WaitGroup
 	free := make(chan struct{}, atOnce)
@@ -57,14 +58,14 @@ func TestExecCampaign(t *testing.T) {
 	workers.Wait()
 	// A KILL before the confirmation leaves a grant for ProvisionalTTL.
 	longest := time.Now().Add(max(campaignTTL, leaseapi.ProvisionalTTL) + 5*time.Second)
-	for w.pool("install").InUse > 0 {
+	for w.Pool("install").InUse > 0 {
 		if time.Now().After(longest) {
-			t.Errorf("after the TTL %+v are held", w.pool("install").Leases)
+			t.Errorf("after the TTL %+v are held", w.Pool("install").Leases)
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	w.wantHeld()
+	w.WantHeld()
 	ends := w.leaseEnds()
 	count := make(map[string]int)
 	for _, r := range rounds {
@@ -79,11 +80,11 @@ func TestExecCampaign(t *testing.T) {
 // the command has died.
 func (r *campaignRound) check(ends []time.Time) {
 	if len(ends) == 0 && r.sampled.leader != 0 {
-		r.w.t.Errorf("%s: the command ran, and the log has no end of its lease", r.owner)
+		r.w.T.Errorf("%s: the command ran, and the log has no end of its lease", r.owner)
 	}
 	for _, end := range ends {
 		if last := r.sampled.last; last.After(end) && !r.slept && !r.killed {
-			r.w.t.Errorf("%s: the command was alive %v after its lease had ended: %v, deaf: %t", r.owner, last.Sub(end), r.acts, r.deaf)
+			r.w.T.Errorf("%s: the command was alive %v after its lease had ended: %v, deaf: %t", r.owner, last.Sub(end), r.acts, r.deaf)
 		}
 	}
 }
@@ -93,11 +94,11 @@ var endLine = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|broken) o
 // leaseEnds returns when the leases of each owner ended, by the proxy's log.
 func (w *world) leaseEnds() map[string][]time.Time {
 	ends := make(map[string][]time.Time)
-	for line := range strings.Lines(w.log.String()) {
+	for line := range strings.Lines(w.Log.String()) {
 		if m := endLine.FindStringSubmatch(line); m != nil {
 			at, err := time.Parse(time.RFC3339Nano, m[1])
 			if err != nil {
-				w.t.Error(err)
+				w.T.Error(err)
 			}
 			// The log cuts the time to milliseconds.
 			ends[m[2]] = append(ends[m[2]], at.Add(time.Millisecond))

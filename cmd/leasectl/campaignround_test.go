@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // campaignRound is one exec, and the signals that are sent to it.
@@ -115,23 +117,23 @@ func (r *campaignRound) command(file string) *exec.Cmd {
 		deaf = "trap '' TERM; "
 	}
 	script := fmt.Sprintf("%ssleep 600 & echo $$ $! >%s; sleep %.3f; exit %d", deaf, file, r.lasts.Seconds(), r.code)
-	cmd := r.w.command("exec", "--verbose", "--type", "install", "--owner", r.owner, "--ttl", campaignTTL.String(),
+	cmd := r.w.Command("exec", "--verbose", "--type", "install", "--owner", r.owner, "--ttl", campaignTTL.String(),
 		"--grace-period", campaignGrace.String(), "--parent-death", "KILL", "--", "sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its own group, like a CI runner's step
 	return cmd
 }
 
 func (r *campaignRound) run() {
-	file := r.w.path(r.owner)
+	file := r.w.Path(r.owner)
 	cmd := r.command(file)
 	stderr, end, err := os.Pipe()
 	if err != nil {
-		r.w.t.Error(err)
+		r.w.T.Error(err)
 		return
 	}
 	cmd.Stderr = end
 	if err := cmd.Start(); err != nil {
-		r.w.t.Error(err)
+		r.w.T.Error(err)
 		return
 	}
 	end.Close()
@@ -172,8 +174,8 @@ func (r *campaignRound) run() {
 	}
 	select {
 	case <-ended:
-	case <-time.After(patience):
-		r.w.t.Errorf("%s: exec does not end after %v", r.owner, r.acts)
+	case <-time.After(clitest.Patience):
+		r.w.T.Errorf("%s: exec does not end after %v", r.owner, r.acts)
 		cmd.Process.Kill()
 		<-ended
 	}
@@ -185,10 +187,10 @@ func (r *campaignRound) run() {
 		r.killed = status.Signal() == syscall.SIGKILL
 	}
 	if r.want >= 0 && code != r.want {
-		r.w.t.Errorf("%s: exit code %d, want %d after %v, deaf: %t, command of %v with %d", r.owner, code, r.want, r.acts, r.deaf, r.lasts, r.code)
+		r.w.T.Errorf("%s: exit code %d, want %d after %v, deaf: %t, command of %v with %d", r.owner, code, r.want, r.acts, r.deaf, r.lasts, r.code)
 	}
 	groupStopped := code == exitLost || r.want == code && r.acts[0].target == "exec" && r.acts[0].sig != syscall.SIGKILL && code > 128
-	r.sampled.clear(r.w.t, fmt.Sprintf("%s: exit code %d after %v, deaf: %t", r.owner, code, r.acts, r.deaf), groupStopped)
+	r.sampled.clear(r.w.T, fmt.Sprintf("%s: exit code %d after %v, deaf: %t", r.owner, code, r.acts, r.deaf), groupStopped)
 }
 
 func (r *campaignRound) act(a campaignAct, cmd *exec.Cmd, reader *campaignReader) {

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -25,7 +26,7 @@ var coalesceArrivals = flag.Int("coalesce-arrivals", 60, "execs that come during
 //	go test -run TestCoalesceCampaign -coalesce-arrivals 1000 -timeout 1h ./cmd/leasectl
 func TestCoalesceCampaign(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	for _, tt := range []struct {
 		mode       string
 		killLeader bool // kill the exec of the run that the arrivals wait for
@@ -57,8 +58,8 @@ func TestCoalesceCampaign(t *testing.T) {
 			for _, a := range living {
 				owners = append(owners, a.owner)
 			}
-			b.server.awaitStored(owners) // the restarted server must find them
-			b.server.restart()
+			b.server.AwaitStored(owners) // the restarted server must find them
+			b.server.Restart()
 			b.awaitAll(living)
 
 			leader := first
@@ -81,7 +82,7 @@ func TestCoalesceCampaign(t *testing.T) {
 					a.want(10 + tt.runs)
 				}
 			}
-			b.await("nothing to be held", func() bool { return b.server.pool().InUse == 0 })
+			b.await("nothing to be held", func() bool { return b.server.Pool().InUse == 0 })
 			if b.begun(tt.runs + 1) {
 				t.Errorf("there were more than %d runs", tt.runs)
 			}
@@ -94,12 +95,12 @@ type burst struct {
 	t      *testing.T
 	dir    string
 	mode   string
-	server *durableServer
+	server *clitest.DurableServer
 	all    []*arrival
 }
 
 func newBurst(t *testing.T, program, mode string) *burst {
-	b := &burst{t: t, dir: t.TempDir(), mode: mode, server: newDurableServer(t, program, "--pool", "q=3")}
+	b := &burst{t: t, dir: t.TempDir(), mode: mode, server: clitest.NewDurableServer(t, program, "--pool", "q=3")}
 	// The nth run makes run-n, waits for go-n and ends with exit code 10 + n.
 	script := `n=1
 until mkdir "run-$n" 2>/dev/null; do n=$((n + 1)); done
@@ -128,10 +129,10 @@ type arrival struct {
 }
 
 func (b *burst) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(b.server.program, args...)
+	cmd := exec.Command(b.server.Program, args...)
 	cmd.Dir = b.dir
 	cmd.Env = append(os.Environ(),
-		"LEASECTL_STATE_DIR="+filepath.Join(b.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+b.server.args[2])
+		"LEASECTL_STATE_DIR="+filepath.Join(b.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+b.server.Args[2])
 	return cmd
 }
 
@@ -140,7 +141,7 @@ func (b *burst) start(owner string) *arrival {
 	a := &arrival{t: b.t, owner: owner, cmd: b.command("exec", "--type", "q", "--key", "k", "--coalesce", b.mode, "--owner", owner, "--", "sh", "work.sh")}
 	a.cmd.Stderr = &a.output
 	// A command whose exec was killed must not keep the test waiting for its stderr.
-	a.cmd.WaitDelay = patience
+	a.cmd.WaitDelay = clitest.Patience
 	if err := a.cmd.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -158,16 +159,16 @@ func (a *arrival) kill() {
 // want waits for the end of the exec, and checks its exit code.
 func (a *arrival) want(code int) {
 	a.t.Helper()
-	late := time.AfterFunc(patience, func() { a.cmd.Process.Kill() })
+	late := time.AfterFunc(clitest.Patience, func() { a.cmd.Process.Kill() })
 	defer late.Stop()
-	if got := exitCode(a.wait()); got != code {
+	if got := clitest.ExitCode(a.wait()); got != code {
 		a.t.Errorf("%s: exit code %d, want %d\n%s", a.owner, got, code, &a.output)
 	}
 }
 
 func (b *burst) await(what string, so func() bool) {
 	b.t.Helper()
-	await(b.t, &b.server.log, what, so)
+	clitest.Await(b.t, &b.server.Log, what, so)
 }
 
 // awaitAll waits until the server knows all arrivals, and they are connected.
@@ -175,7 +176,7 @@ func (b *burst) awaitAll(arrivals []*arrival) {
 	b.t.Helper()
 	b.await("all to wait", func() bool {
 		here := make(map[string]bool)
-		for _, w := range b.server.pool().Waiters {
+		for _, w := range b.server.Pool().Waiters {
 			here[w.Owner] = !w.Away
 		}
 		return !slices.ContainsFunc(arrivals, func(a *arrival) bool { return !here[a.owner] })
@@ -183,7 +184,7 @@ func (b *burst) awaitAll(arrivals []*arrival) {
 }
 
 func (b *burst) begun(run int) bool {
-	return exists(filepath.Join(b.dir, fmt.Sprint("run-", run)))
+	return clitest.Exists(filepath.Join(b.dir, fmt.Sprint("run-", run)))
 }
 
 func (b *burst) awaitRun(run int) {
@@ -211,7 +212,7 @@ func (b *burst) end(run int) {
 // leader returns the arrival that runs.
 func (b *burst) leader(arrivals []*arrival) *arrival {
 	b.t.Helper()
-	leases := b.server.pool().Leases
+	leases := b.server.Pool().Leases
 	i := slices.IndexFunc(arrivals, func(a *arrival) bool { return len(leases) == 1 && a.owner == leases[0].Owner })
 	if i < 0 {
 		b.t.Fatalf("one of them should run, but %+v is held", leases)

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // TestDocs runs the commands of the pages and compares their output with the pages. The first line
@@ -144,16 +146,16 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	w := newWorldOf(t, program, append(serve, "--listen", "127.0.0.1:0")...)
 	cmd := exec.Command("bash", filepath.Join(dir, "bin/session.sh"))
 	cmd.Dir = dir
-	cmd.Env = append(w.env, "PROXY="+httpAddress(t, w), "no_proxy=127.0.0.1", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(w.Env, "PROXY="+httpAddress(t, w), "no_proxy=127.0.0.1", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
-	stopLocal(t, w.path("state"))
+	stopLocal(t, w.Path("state"))
 	printed := strings.Split(strings.ReplaceAll(string(out), dir, "/tmp/try"), end)
 	if len(printed) != len(commands)+1 {
 		t.Fatalf("the shell ended (%v) after %d of %d commands:\n%s", err, len(printed)-1, len(commands), out)
 	}
 	for i, c := range commands {
 		if !sameOutput(c.prints, printed[i]) {
-			t.Errorf("$ %sprinted\n%s\nwant\n%s\nproxy:\n%s", c.line, printed[i], c.prints, w.log)
+			t.Errorf("$ %sprinted\n%s\nwant\n%s\nproxy:\n%s", c.line, printed[i], c.prints, w.Log)
 		}
 	}
 }
@@ -162,8 +164,8 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 func httpAddress(t *testing.T, w *world) string {
 	t.Helper()
 	address := regexp.MustCompile(`listening on (http://[^ "]+)`)
-	w.await("the proxy to listen on a port", func() bool { return address.MatchString(w.log.String()) })
-	return address.FindStringSubmatch(w.log.String())[1]
+	w.Await("the proxy to listen on a port", func() bool { return address.MatchString(w.Log.String()) })
+	return address.FindStringSubmatch(w.Log.String())[1]
 }
 
 // stopLocal ends the proxy that --proxy local has started in a state directory.
@@ -181,7 +183,7 @@ func stopLocal(t *testing.T, state string) {
 	if err := syscall.Kill(pid, syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); syscall.Kill(pid, 0) == nil; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the local proxy does not stop")
 		}

@@ -33,12 +33,12 @@ func TestDocsBackup(t *testing.T) {
 	w := newWorldOf(t, program, "--listen", "127.0.0.1:0", "--config", filepath.Join(etc, starter.Pools), "--data", t.TempDir(),
 		"--auth", filepath.Join(etc, starter.Auth), "--tls-cert", filepath.Join(etc, starter.Certificate), "--tls-key", filepath.Join(etc, starter.Key))
 	address := regexp.MustCompile(`listening on https://([^ "]+)`)
-	w.await("the proxy to listen on a port", func() bool { return address.MatchString(w.log.String()) })
+	w.Await("the proxy to listen on a port", func() bool { return address.MatchString(w.Log.String()) })
 
-	script := strings.NewReplacer("HOST:8370", address.FindStringSubmatch(w.log.String())[1], "/etc/leasectl", etc, "/backup", backups).Replace(blocks[i].text)
+	script := strings.NewReplacer("HOST:8370", address.FindStringSubmatch(w.Log.String())[1], "/etc/leasectl", etc, "/backup", backups).Replace(blocks[i].text)
 	run := func() (string, error) {
 		cmd := exec.Command("sh", "-c", script)
-		cmd.Env = []string{"PATH=" + filepath.Dir(w.program), "LEASECTL_STATE_DIR=" + t.TempDir()}
+		cmd.Env = []string{"PATH=" + filepath.Dir(w.Program), "LEASECTL_STATE_DIR=" + t.TempDir()}
 		if coverage := os.Getenv("GOCOVERDIR"); coverage != "" {
 			cmd.Env = append(cmd.Env, "GOCOVERDIR="+coverage)
 		}
@@ -47,7 +47,7 @@ func TestDocsBackup(t *testing.T) {
 	}
 	backup := filepath.Join(backups, "leases.db")
 	if out, err := run(); err != nil || out != "" {
-		t.Fatalf("%v: %s\n%s", err, out, w.log)
+		t.Fatalf("%v: %s\n%s", err, out, w.Log)
 	}
 	if info, err := os.Stat(backup); err != nil || info.Size() == 0 {
 		t.Errorf("%v, %v", info, err)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
@@ -28,7 +29,7 @@ func TestFailover(t *testing.T) {
 }
 
 func testFailover(t *testing.T, data sharedData) {
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	r := startReplicas(t, program, data, 1)
 	first := r.leader()
 	dir := t.TempDir()
@@ -58,7 +59,7 @@ func testFailover(t *testing.T, data sharedData) {
 		t.Fatal(err)
 	}
 	client := r.client()
-	await(t, &first.log, "a waiter", func() bool {
+	clitest.Await(t, &first.log, "a waiter", func() bool {
 		pools, err := client.Pools(t.Context())
 		return err == nil && pools[0].Waiting == 1
 	})
@@ -68,7 +69,7 @@ func testFailover(t *testing.T, data sharedData) {
 		standby = r.servers[2]
 	}
 	for _, path := range []string{leaseapi.PathPools, leaseapi.PathReady} {
-		await(t, &standby.log, "a standby that names the leader", func() bool {
+		clitest.Await(t, &standby.log, "a standby that names the leader", func() bool {
 			resp, err := http.Get(standby.url + path)
 			if err != nil {
 				return false // it has just started
@@ -118,7 +119,7 @@ func TestHandOver(t *testing.T) {
 
 func testHandOver(t *testing.T, data sharedData) {
 	// The TTL is so long that even a slow machine keeps the lead. Nobody has to wait for its end.
-	r := startReplicas(t, build(t, ""), data, 2, "--leader-ttl", patience.String())
+	r := startReplicas(t, clitest.Build(t, ""), data, 2, "--leader-ttl", clitest.Patience.String())
 	client := r.client()
 	g, err := client.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, Owner: "job", TTL: time.Hour})
 	if err != nil {
@@ -139,10 +140,10 @@ func testHandOver(t *testing.T, data sharedData) {
 	}
 	took := time.Since(began)
 	t.Logf("the first answer came %v after the TERM", took)
-	if took > patience/2 {
+	if took > clitest.Patience/2 {
 		t.Errorf("the first answer took %v", took)
 	}
-	await(t, &first.log, "the late release", func() bool {
+	clitest.Await(t, &first.log, "the late release", func() bool {
 		pools, err := client.Pools(t.Context())
 		return err == nil && pools[0].InUse == 1 && pools[0].Leases[0].Lease == g.Leases[1]
 	})

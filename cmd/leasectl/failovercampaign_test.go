@@ -16,6 +16,7 @@ import (
 
 	"github.com/anishathalye/porcupine"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
@@ -45,7 +46,7 @@ func TestFailoverCampaign(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	n := len(heldNames{}.names)
 	for i, members := range []int{1, 3} {
 		t.Run(fmt.Sprintf("etcd of %d", members), func(t *testing.T) {
@@ -137,7 +138,7 @@ func (c *failoverCampaign) round(number int) {
 	c.faults = append(c.faults, what)
 	c.leader()
 	released, read := h.count("release"), h.count("read")
-	await(c.t, &leader.log, "work after the failover", func() bool {
+	clitest.Await(c.t, &leader.log, "work after the failover", func() bool {
 		return c.t.Failed() || h.count("release") >= released+20 && h.count("read") >= read+5
 	})
 	rest()

@@ -16,6 +16,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
@@ -24,7 +25,7 @@ import (
 func postgresFaults(t *testing.T, c *pgtest.Cluster, servers []*replica) func(random *rand.Rand) []outage {
 	var locks *pgconn.PgConn
 	operate := func(sql string) *pgconn.PgConn {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), clitest.Patience)
 		defer cancel()
 		conn, err := pgconn.Connect(ctx, c.URL())
 		if err == nil {
@@ -142,7 +143,7 @@ func (a *etcdAdmin) try(path, body string) (answer []byte, err error) {
 }
 
 func (a *etcdAdmin) insist(path, body string) []byte {
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		answer, err := a.try(path, body)
 		if err == nil {
 			return answer
@@ -193,7 +194,7 @@ func (a *etcdAdmin) lock() { a.try("auth/enable", `{}`) }
 
 // unlock undoes lock.
 func (a *etcdAdmin) unlock() {
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		a.token = ""
 		answer, err := a.try("auth/authenticate", `{"name":"root","password":"`+adminPassword+`"}`)
 		if err != nil && bytes.Contains([]byte(err.Error()), []byte("not enabled")) {

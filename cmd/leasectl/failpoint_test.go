@@ -17,6 +17,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -124,16 +125,16 @@ func TestFailpoints(t *testing.T) {
 	if testing.Short() {
 		t.Skip("hundreds of processes")
 	}
-	w := newWorld(t, build(t, "failpoint"), "install=4", "full=1")
-	w.run(0, "acquire", "--type", "full", "--handle", w.path("blocker"))
+	w := newWorld(t, clitest.Build(t, "failpoint"), "install=4", "full=1")
+	w.Run(0, "acquire", "--type", "full", "--handle", w.Path("blocker"))
 	reached := make(map[string]bool)
 	killed := 0
 	for i, op := range operations {
 		for j, point := range op.points {
-			r := &killedRun{world: w, op: op, point: point, handle: w.path(fmt.Sprintf("h%d-%d", i, j))}
+			r := &killedRun{world: w, op: op, point: point, handle: w.Path(fmt.Sprintf("h%d-%d", i, j))}
 			r.do()
 			if t.Failed() {
-				t.Fatalf("%s, to be killed at %s\n%s", op.name, point, w.log)
+				t.Fatalf("%s, to be killed at %s\n%s", op.name, point, w.Log)
 			}
 			reached[point] = true
 			killed++
@@ -145,10 +146,10 @@ func TestFailpoints(t *testing.T) {
 			t.Errorf("failpoint %s: no operation reaches it", point)
 		}
 	}
-	w.run(0, "release", "--handle", w.path("blocker"))
-	w.wantHeld()
-	if l := w.ledger(); len(l.granted) < killed/2 {
-		t.Errorf("%d grants only: the log was not understood", len(l.granted))
+	w.Run(0, "release", "--handle", w.Path("blocker"))
+	w.WantHeld()
+	if l := w.Ledger(); len(l.Granted) < killed/2 {
+		t.Errorf("%d grants only: the log was not understood", len(l.Granted))
 	}
 }
 
@@ -169,10 +170,10 @@ const requestAnew = "request-anew"
 // new id only, and recover withdraws that id.
 func TestKilledBeforeTheNextID(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, "failpoint"), "install=1")
+	w := newWorld(t, clitest.Build(t, "failpoint"), "install=1")
 	var asked, withdrawn []string
 	var mu sync.Mutex
-	address, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+	address, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		switch req.URL.Path {
@@ -190,23 +191,23 @@ func TestKilledBeforeTheNextID(t *testing.T) {
 			http.NotFound(out, req)
 		}
 	}))
-	for _, args := range [][]string{{"--handle", w.path("h")}, nil} {
+	for _, args := range [][]string{{"--handle", w.Path("h")}, nil} {
 		mu.Lock()
 		asked, withdrawn = nil, nil
 		mu.Unlock()
-		cmd := w.command(append([]string{"acquire", "--proxy", address, "--type", "install"}, args...)...)
+		cmd := w.Command(append([]string{"acquire", "--proxy", address, "--type", "install"}, args...)...)
 		cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+requestAnew)
-		if code := exitCode(cmd.Run()); code != -1 {
+		if code := clitest.ExitCode(cmd.Run()); code != -1 {
 			t.Fatalf("%v: exit code %d, want to be killed", args, code)
 		}
-		w.run(0, "recover", "--proxy", address)
+		w.Run(0, "recover", "--proxy", address)
 		mu.Lock()
 		if withdrawn = slices.Compact(withdrawn); len(asked) != 1 || len(withdrawn) != 1 || asked[0] == withdrawn[0] {
 			t.Errorf("%v: asked under %v, withdrawn %v: want the next id, alone", args, asked, withdrawn)
 		}
 		mu.Unlock()
-		for _, path := range []string{w.path("h"), w.path("h.json"), w.path("h.lock")} {
-			if exists(path) {
+		for _, path := range []string{w.Path("h"), w.Path("h.json"), w.Path("h.lock")} {
+			if clitest.Exists(path) {
 				t.Errorf("%v: %s is left", args, path)
 			}
 		}
@@ -223,11 +224,11 @@ type killedRun struct {
 
 // do runs the operation, in which a process must be killed, then recovers and checks.
 func (r *killedRun) do() {
-	t := r.t
+	t := r.T
 	t.Helper()
 	owner, endOwner := 0, func() {}
 	if r.op.owned {
-		owner, endOwner = r.owner()
+		owner, endOwner = r.Owner()
 	}
 	fill := strings.NewReplacer("HANDLE", r.handle, "OWNER", strconv.Itoa(owner))
 	arguments := func(args []string) []string {
@@ -238,17 +239,17 @@ func (r *killedRun) do() {
 		return args
 	}
 	for _, args := range r.op.before {
-		r.run(0, arguments(args)...)
+		r.Run(0, arguments(args)...)
 	}
 	if r.op.crash != nil {
 		r.killAt("names-in-handle", arguments(r.op.crash))
 	}
-	cmd := r.command(arguments(r.op.args)...)
+	cmd := r.Command(arguments(r.op.args)...)
 	cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+r.point)
-	killed := exitCode(cmd.Run()) == -1
+	killed := clitest.ExitCode(cmd.Run()) == -1
 	if r.op.owned && r.point == keeperRenewed {
 		// The keeper renews soon, unless its owner ends before.
-		r.await("the keeper to be killed at its first renewal", func() bool {
+		r.Await("the keeper to be killed at its first renewal", func() bool {
 			alive, _ := r.keepers()
 			return alive == 0
 		})
@@ -256,7 +257,7 @@ func (r *killedRun) do() {
 	endOwner()
 	if r.op.owned {
 		// The keeper gives the lease back, or is killed meanwhile.
-		r.await("the keepers to end", func() bool {
+		r.Await("the keepers to end", func() bool {
 			alive, dead := r.keepers()
 			killed = killed || dead > 0
 			return alive == 0 && !r.journalInUse()
@@ -265,14 +266,14 @@ func (r *killedRun) do() {
 	if !killed {
 		t.Error("nobody came by that place")
 	}
-	r.run(0, "recover")
+	r.Run(0, "recover")
 	r.balanced()
 }
 
 // journalInUse reports whether a process has a journal entry locked. A killed process loses its
 // locks and its sockets one after the other, so dead sockets alone do not show that it has ended.
 func (w *world) journalInUse() bool {
-	entries, _ := filepath.Glob(w.path("state/intents/*.json"))
+	entries, _ := filepath.Glob(w.Path("state/intents/*.json"))
 	return slices.ContainsFunc(entries, func(entry string) bool {
 		return errors.Is(lockfile.TryLock(entry, func() error { return nil }), lockfile.ErrLocked)
 	})
@@ -280,12 +281,12 @@ func (w *world) journalInUse() bool {
 
 // keepers counts the sockets of living and of killed keepers.
 func (w *world) keepers() (alive, dead int) {
-	sockets, _ := filepath.Glob(w.path("state/keepers/*"))
+	sockets, _ := filepath.Glob(w.Path("state/keepers/*"))
 	for _, s := range sockets {
 		switch {
 		case listens(s):
 			alive++
-		case exists(s):
+		case clitest.Exists(s):
 			dead++
 		}
 	}
@@ -305,13 +306,13 @@ func listens(socket string) bool {
 // balanced checks that every held lease stands in a handle, and that nothing else is left. Then it
 // releases the handles.
 func (r *killedRun) balanced() {
-	t := r.t
+	t := r.T
 	t.Helper()
-	if left, _ := filepath.Glob(r.path("state/intents/*")); len(left) > 0 {
+	if left, _ := filepath.Glob(r.Path("state/intents/*")); len(left) > 0 {
 		t.Errorf("journal entries are left: %v", left)
 	}
 	handles := []string{r.handle}
-	own, err := lockfile.Handles(r.path("state"))
+	own, err := lockfile.Handles(r.Path("state"))
 	if err != nil {
 		t.Error(err)
 	}
@@ -334,19 +335,19 @@ func (r *killedRun) balanced() {
 		}
 		want = append(want, record.Names()...)
 	}
-	r.wantHeld(want...)
+	r.WantHeld(want...)
 	for _, path := range handles {
-		r.run(0, "release", "--handle", path)
+		r.Run(0, "release", "--handle", path)
 	}
-	if pool := r.pool("install"); pool.InUse != 0 || pool.Waiting != 0 {
+	if pool := r.Pool("install"); pool.InUse != 0 || pool.Waiting != 0 {
 		t.Errorf("after all handles are released, %d are held, %d wait", pool.InUse, pool.Waiting)
 	}
-	r.wantHeld("full-0")
+	r.WantHeld("full-0")
 	if alive, dead := r.keepers(); alive+dead > 0 {
 		t.Errorf("%d keepers live, %d left a socket", alive, dead)
 	}
 	for _, suffix := range []string{"", ".json", ".lock", ".lock.json"} {
-		if exists(r.handle + suffix) {
+		if clitest.Exists(r.handle + suffix) {
 			t.Errorf("%s is left", r.handle+suffix)
 		}
 	}

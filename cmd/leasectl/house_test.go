@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"trap/child":       {"trap", "trap/internal/sys"},
 	"trap/process":     {"trap", "trap/internal/sys"},
 
+	"cmd/leasectl/clitest":  {"leaseapi", "proxyclient"},
 	"cmd/leasectl/early":    {},
 	"supervisor/follow":     {},
 	"trap/internal/sys":     {},
@@ -88,8 +89,8 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
 	"html/template":                          {"proxyserver/ui"},
-	"os/exec":                                {"trap/child", "trap/internal/testenv", "internal/testprogram", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
-	"os/signal":                              {"trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
+	"os/exec":                                {"cmd/leasectl/clitest", "trap/child", "trap/internal/testenv", "internal/testprogram", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
+	"os/signal":                              {"cmd/leasectl/clitest", "trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
 
@@ -158,7 +159,7 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"lockfile", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "lockfile", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
 	"examples/test":    {"internal/testprogram"},
 	"proxyserver/auth": {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},

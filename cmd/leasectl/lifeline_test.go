@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // lifeline follows a command and its group by their pids.
@@ -27,7 +29,7 @@ func (l *lifeline) follow(file string, ended <-chan struct{}) {
 		select {
 		case <-ended:
 			if !done {
-				done, late = true, time.Now().Add(patience/4)
+				done, late = true, time.Now().Add(clitest.Patience/4)
 			}
 		default:
 		}
@@ -47,7 +49,7 @@ func (l *lifeline) look(file string) {
 	if l.leader == 0 {
 		return
 	}
-	if now := time.Now(); lives(l.leader) {
+	if now := time.Now(); clitest.Lives(l.leader) {
 		l.last = now
 	} else {
 		l.over = true
@@ -75,7 +77,7 @@ func (l *lifeline) started(ended <-chan struct{}) bool {
 func (l *lifeline) signal(sign int, sig syscall.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.leader != 0 && !l.over && lives(l.leader) {
+	if l.leader != 0 && !l.over && clitest.Lives(l.leader) {
 		syscall.Kill(sign*l.leader, sig)
 	}
 }
@@ -93,7 +95,7 @@ func (l *lifeline) clear(t *testing.T, round string, stopped bool) {
 	if err != nil || group != l.leader {
 		return
 	}
-	if stopped && lives(l.member) {
+	if stopped && clitest.Lives(l.member) {
 		t.Errorf("%s: exec stopped the group, and %d of it lives", round, l.member)
 	}
 	syscall.Kill(-l.leader, syscall.SIGKILL)

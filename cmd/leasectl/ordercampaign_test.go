@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
@@ -34,7 +35,7 @@ var (
 //	go test -run TestOrderCampaign -order-jobs 1000 -timeout 1h ./cmd/leasectl
 func TestOrderCampaign(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	seed := *orderSeed
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -50,7 +51,7 @@ func TestOrderCampaign(t *testing.T) {
 			c := &orderCampaign{t: t, dir: t.TempDir(), random: rand.New(rand.NewPCG(seed, 1)), server: newOrderServer(t, program, args)}
 			c.run()
 			o := &orderOracle{t: t, waiting: make(map[string]*orderWaiter), held: make(map[string]int), old: make(map[string]bool)}
-			for line := range strings.Lines(c.server.log.String()) {
+			for line := range strings.Lines(c.server.Log.String()) {
 				o.see(strings.TrimSpace(line))
 			}
 			t.Logf("%d grants, %d ahead of others, %d by priority; %d moves", o.grants, o.overtakes, o.byPriority, o.moves)
@@ -58,7 +59,7 @@ func TestOrderCampaign(t *testing.T) {
 				t.Error("too little happened to tell")
 			}
 			if t.Failed() {
-				t.Log(c.server.log.String())
+				t.Log(c.server.Log.String())
 			}
 		})
 	}
@@ -70,12 +71,12 @@ const (
 )
 
 // newOrderServer starts a server with a counted pool.
-func newOrderServer(t *testing.T, program string, args []string) *durableServer {
+func newOrderServer(t *testing.T, program string, args []string) *clitest.DurableServer {
 	config := filepath.Join(t.TempDir(), "pools.yaml")
 	if err := os.WriteFile(config, fmt.Appendf(nil, "resources:\n- {type: mem, units: %d}\n", orderUnits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return newDurableServer(t, program, append(args[2:], "--config", config)...)
+	return clitest.NewDurableServer(t, program, append(args[2:], "--config", config)...)
 }
 
 // orderCampaign is one run of the campaign.
@@ -83,7 +84,7 @@ type orderCampaign struct {
 	t      *testing.T
 	dir    string
 	random *rand.Rand
-	server *durableServer
+	server *clitest.DurableServer
 }
 
 func (c *orderCampaign) run() {
@@ -95,18 +96,18 @@ func (c *orderCampaign) run() {
 		priority := max(0, c.random.IntN(8)-4) * (c.random.IntN(3) - 1)
 		owner := fmt.Sprintf("j%d", i)
 		var stderr bytes.Buffer
-		cmd := exec.Command(c.server.program, "exec", "--type", "mem", "--count", strconv.Itoa(units), "--priority", strconv.Itoa(priority), "--owner", owner,
+		cmd := exec.Command(c.server.Program, "exec", "--type", "mem", "--count", strconv.Itoa(units), "--priority", strconv.Itoa(priority), "--owner", owner,
 			"--ttl", "10s", "--grace-period", "1s", "--", "sleep", fmt.Sprint(0.05+0.4*c.random.Float64()))
-		cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.args[2])
+		cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.Args[2])
 		cmd.Stderr = &stderr
-		cmd.WaitDelay = patience // a command whose exec was killed may keep its stderr
+		cmd.WaitDelay = clitest.Patience // a command whose exec was killed may keep its stderr
 		if err := cmd.Start(); err != nil {
 			c.t.Fatal(err)
 		}
 		killed := c.random.IntN(12) == 0
 		after := time.Duration(c.random.IntN(800)) * time.Millisecond
 		running.Go(func() {
-			late := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			late := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
 			defer late.Stop()
 			if killed {
 				time.AfterFunc(after, func() {
@@ -122,17 +123,17 @@ func (c *orderCampaign) run() {
 		if restarts[i] {
 			c.restart()
 		}
-		if waiters := c.server.pool().Waiters; len(waiters) > 0 && c.random.IntN(10) == 0 {
+		if waiters := c.server.Pool().Waiters; len(waiters) > 0 && c.random.IntN(10) == 0 {
 			w := waiters[c.random.IntN(len(waiters))]
-			c.server.client.Move(c.server.context(), w.RequestID, c.random.IntN(7)-3, "the campaign says so") // it may have been granted
+			c.server.Client.Move(c.server.Context(), w.RequestID, c.random.IntN(7)-3, "the campaign says so") // it may have been granted
 		}
 	}
 	running.Wait()
-	await(c.t, &c.server.log, "nothing to be held", func() bool {
-		p := c.server.pool()
+	clitest.Await(c.t, &c.server.Log, "nothing to be held", func() bool {
+		p := c.server.Pool()
 		if p.InUse > 0 { // of a killed one: the next command gives it back
-			cmd := exec.Command(c.server.program, "recover")
-			cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.args[2])
+			cmd := exec.Command(c.server.Program, "recover")
+			cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.Args[2])
 			cmd.Run()
 		}
 		return p.InUse == 0 && p.Waiting == 0
@@ -141,19 +142,19 @@ func (c *orderCampaign) run() {
 
 // note writes a line of the campaign into the server's log.
 func (c *orderCampaign) note(what string) {
-	fmt.Fprintf(&c.server.log, "time=%s level=CAMPAIGN msg=%s\n", time.Now().UTC().Format(time.RFC3339Nano), what)
+	fmt.Fprintf(&c.server.Log, "time=%s level=CAMPAIGN msg=%s\n", time.Now().UTC().Format(time.RFC3339Nano), what)
 }
 
 // restart kills the server, which may lose the last lines of its log, and starts it again. When it
 // has settled, its leases are noted.
 func (c *orderCampaign) restart() {
-	c.server.cmd.Process.Kill()
-	c.server.cmd.Wait()
+	c.server.Cmd.Process.Kill()
+	c.server.Cmd.Wait()
 	c.note("restarts")
-	c.server.start()
+	c.server.Start()
 	time.Sleep(3 * time.Second) // in which the clients come back; it is no harm if one takes longer
 	var held []string
-	for _, l := range c.server.pool().Leases {
+	for _, l := range c.server.Pool().Leases {
 		held = append(held, fmt.Sprintf("%s:%d", l.Name, l.Units))
 	}
 	c.note("settled held=" + strings.Join(held, ","))

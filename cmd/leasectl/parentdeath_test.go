@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 var killRounds = flag.Int("kill-rounds", 10, "rounds of TestParentDeath, for each signal and kind of moment")
@@ -23,7 +25,7 @@ func TestParentDeath(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the parent-death signal is Linux")
 	}
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	for _, tt := range []struct {
 		name  string
 		flags []string
@@ -65,8 +67,8 @@ func TestParentDeath(t *testing.T) {
 				t.Errorf("%d commands ran in %d rounds: no KILL came about their start", up, *killRounds)
 			}
 			t.Logf("%d of %d commands that ran got %s, in %d rounds and %v", told, up, tt.want, *killRounds, time.Since(begun).Round(time.Millisecond))
-			w.run(0, "recover")
-			w.wantHeld()
+			w.Run(0, "recover")
+			w.WantHeld()
 		})
 	}
 }
@@ -83,31 +85,31 @@ while [ $((i += 1)) -lt 6000 ]; do sleep 0.01; done`
 // killedExec KILLs an exec at about the time after: from when its command runs, or from exec's own
 // start if early. It returns the output of the command, up to the end of the command.
 func (w *world) killedExec(early bool, after time.Duration, flags ...string) (said string) {
-	w.t.Helper()
-	r, stdout := newPipe(w.t)
+	w.T.Helper()
+	r, stdout := clitest.NewPipe(w.T)
 	args := append([]string{"exec", "--quiet", "--type", "install"}, flags...)
-	cmd := w.command(append(args, "--", "sh", "-c", parentDeathCommand)...)
+	cmd := w.Command(append(args, "--", "sh", "-c", parentDeathCommand)...)
 	cmd.Stdout, cmd.Stderr = stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	stdout.Close() // now only the command has it open
-	r.SetReadDeadline(time.Now().Add(patience / 2))
+	r.SetReadDeadline(time.Now().Add(clitest.Patience / 2))
 	lines, first := bufio.NewReader(r), ""
 	var err error
 	if !early {
 		if first, err = lines.ReadString('\n'); err != nil {
-			w.t.Errorf("the command did not start: %v", err)
+			w.T.Errorf("the command did not start: %v", err)
 		}
 	}
 	time.Sleep(rand.N(2 * after)) // a random moment, not a wait for something
 	cmd.Process.Kill()
 	if _, err := cmd.Process.Wait(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	rest, err := io.ReadAll(lines)
 	if err != nil {
-		w.t.Errorf("after %q: %v: the command lives on", first+string(rest), err)
+		w.T.Errorf("after %q: %v: the command lives on", first+string(rest), err)
 	}
 	return first + string(rest)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -32,8 +33,8 @@ func TestRaces(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %d rounds", seed, *raceRounds)
-	w := newWorld(t, build(t, ""), "install=2")
-	handle := w.path("h")
+	w := newWorld(t, clitest.Build(t, ""), "install=2")
+	handle := w.Path("h")
 	stop := make(chan struct{})
 	bystander := make(chan int)
 	go func() { bystander <- w.bystand(stop) }()
@@ -76,20 +77,20 @@ func TestRaces(t *testing.T) {
 	}
 	close(stop)
 	turns := <-bystander
-	w.run(0, "recover")
-	w.run(0, "release", "--handle", handle)
-	w.await("the requests of the killed to leave the queue", func() bool { return w.pool("install").Waiting == 0 })
-	w.wantHeld()
-	if pool := w.pool("install"); pool.InUse != 0 {
-		t.Errorf("%d are held\n%s", pool.InUse, w.log)
+	w.Run(0, "recover")
+	w.Run(0, "release", "--handle", handle)
+	w.Await("the requests of the killed to leave the queue", func() bool { return w.Pool("install").Waiting == 0 })
+	w.WantHeld()
+	if pool := w.Pool("install"); pool.InUse != 0 {
+		t.Errorf("%d are held\n%s", pool.InUse, w.Log)
 	}
-	if left, _ := filepath.Glob(w.path("state/intents/*")); len(left) > 0 {
+	if left, _ := filepath.Glob(w.Path("state/intents/*")); len(left) > 0 {
 		t.Errorf("journal entries are left: %v", left)
 	}
 	if left, _ := filepath.Glob(handle + "*"); len(left) > 0 {
 		t.Errorf("files are left: %v", left)
 	}
-	granted := len(w.ledger().granted)
+	granted := len(w.Ledger().Granted)
 	t.Logf("%d commands killed, %d ended by themselves; %d leases granted; %d turns of the bystander", killed, ended, granted, turns)
 	if killed == 0 || ended == 0 || turns == 0 || granted <= turns {
 		t.Error("there was no race")
@@ -115,26 +116,26 @@ func raceArguments(random *rand.Rand, handle string) []string {
 // killAfter runs a command. If d is not 0 and the command has not ended after d, killAfter kills
 // it.
 func (w *world) killAfter(d time.Duration, args []string) (killed bool) {
-	cmd := w.command(args...)
+	cmd := w.Command(args...)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 		return false
 	}
 	if d > 0 {
 		timer := time.AfterFunc(d, func() { cmd.Process.Kill() })
 		defer timer.Stop()
 	}
-	switch code := exitCode(cmd.Wait()); code {
+	switch code := clitest.ExitCode(cmd.Wait()); code {
 	case -1:
 		return true
 	case 0, exitFailure, exitNoLease, exitExecFailure, exitLost: // held, superseded, full, released under a child
 		if strings.Contains(stderr.String(), "panic") || strings.Contains(stderr.String(), "broken") {
-			w.t.Errorf("leasectl %v: %s", args, &stderr)
+			w.T.Errorf("leasectl %v: %s", args, &stderr)
 		}
 	default:
-		w.t.Errorf("leasectl %v: exit code %d: %s", args, code, &stderr)
+		w.T.Errorf("leasectl %v: exit code %d: %s", args, code, &stderr)
 	}
 	return false
 }
@@ -149,31 +150,31 @@ func (w *world) bystand(stop <-chan struct{}) (turns int) {
 		default:
 		}
 		turns++
-		handle := w.path(fmt.Sprintf("bystander-%d", turns))
-		cmd := w.command("acquire", "--type", "install", "--handle", handle, "--owner", "bystander")
+		handle := w.Path(fmt.Sprintf("bystander-%d", turns))
+		cmd := w.Command("acquire", "--type", "install", "--handle", handle, "--owner", "bystander")
 		if err := cmd.Run(); err != nil {
-			w.t.Errorf("bystander: acquire: %v", err)
+			w.T.Errorf("bystander: acquire: %v", err)
 			return turns
 		}
 		for range 3 {
 			if !w.bystanderHolds() {
-				w.t.Errorf("the lease of a bystander ended\n%s", w.log)
+				w.T.Errorf("the lease of a bystander ended\n%s", w.Log)
 				return turns
 			}
 		}
-		cmd = w.command("release", "--handle", handle, "--owner", "bystander")
+		cmd = w.Command("release", "--handle", handle, "--owner", "bystander")
 		if err := cmd.Run(); err != nil {
-			w.t.Errorf("bystander: release: %v", err)
+			w.T.Errorf("bystander: release: %v", err)
 		}
 	}
 }
 
 func (w *world) bystanderHolds() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.Patience)
 	defer cancel()
-	pools, err := w.client.Pools(ctx)
+	pools, err := w.Client.Pools(ctx)
 	if err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 		return true
 	}
 	holds := func(l leaseapi.PoolLease) bool { return l.Owner == "bystander" }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
@@ -50,7 +51,7 @@ type replica struct {
 	url   string
 	args  []string
 	links []*link // to the members of the database
-	log   liveLog
+	log   clitest.LiveLog
 	cmd   *exec.Cmd
 	ended chan struct{}
 }
@@ -119,13 +120,13 @@ func (r *replicas) listEnding(one *replica) string {
 
 // client returns a client of all servers, which is closed when the test ends.
 func (r *replicas) client() *proxyclient.Client {
-	return newClient(r.t, r.list())
+	return clitest.NewClient(r.t, r.list())
 }
 
 // leader waits until a server leads, and returns it.
 func (r *replicas) leader() *replica {
 	r.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		for _, s := range r.servers {
 			if s.leads() {
 				return s

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
@@ -24,7 +25,6 @@ import (
 // TestMain lets the test binary stand in for leasectl, so that the scenarios run the code under
 // test, with the race detector if the tests have it.
 func TestMain(m *testing.M) {
-	os.Setenv(raceOptions, quickExit)
 	programs := map[string]func(){
 		"leasectl":   main,
 		"v1proxy":    versionOneProxy,
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		"lockfd":     lockDescriptor,
 	}
 	if programs[filepath.Base(os.Args[0])] == nil {
-		fitEnvironment()
+		clitest.FitEnvironment()
 		useAllProcessors()
 	}
 	testscript.Main(heardTests{m}, programs)
@@ -44,10 +44,7 @@ func TestMain(m *testing.M) {
 // use it.
 type heardTests struct{ *testing.M }
 
-func (m heardTests) Run() int { return runTests(func() int { return etcdtest.Run(m.M) }) }
-
-// Without quickExit the race detector delays the end of every process by a second.
-const raceOptions, quickExit = "GORACE", "atexit_sleep_ms=0"
+func (m heardTests) Run() int { return clitest.Run(func() int { return etcdtest.Run(m.M) }) }
 
 // TestScripts runs the scenarios in testdata/script.
 func TestScripts(t *testing.T) {
@@ -78,7 +75,7 @@ func TestScripts(t *testing.T) {
 			began.Add(1)
 			env.Setenv("SCRIPTS", scripts)
 			env.Setenv("STORES", filepath.Join(scripts, "../proxyserver/store/bolt/testdata"))
-			env.Setenv(raceOptions, quickExit)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			// Each scenario has its own state directory, and a fixed owner whatever CI
 			// system the tests run in.
 			env.Setenv("LEASECTL_STATE_DIR", filepath.Join(env.WorkDir, "state"))
@@ -192,7 +189,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if so == nil {
 		ts.Fatalf("usage: see waitFor")
 	}
-	for end := time.Now().Add(patience); !so(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); !so(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			ts.Fatalf("waited in vain for %v", args)
 		}
@@ -204,7 +201,7 @@ func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
 	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
 	ts.Check(err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.Patience)
 	defer cancel()
 	pools, err := client.Pools(ctx)
 	ts.Check(err)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/trap/process"
 )
 
@@ -30,11 +31,11 @@ func serviceUser(service, script string, flags ...string) []string {
 
 // services returns the ids of the processes of all services.
 func (w *world) services() (pids []int) {
-	data, _ := os.ReadFile(w.path("pids"))
+	data, _ := os.ReadFile(w.Path("pids"))
 	for _, word := range strings.Fields(string(data)) {
 		pid, err := strconv.Atoi(word)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 		pids = append(pids, pid)
 	}
@@ -44,21 +45,21 @@ func (w *world) services() (pids []int) {
 // noService checks that no process of a service is left, that no command ran with the variables of
 // no service, and that no file is left.
 func (w *world) noService() {
-	w.t.Helper()
+	w.T.Helper()
 	for _, pid := range w.services() {
-		w.await(fmt.Sprintf("process %d of a service to end", pid), func() bool { return !process.Lives(pid) })
+		w.Await(fmt.Sprintf("process %d of a service to end", pid), func() bool { return !process.Lives(pid) })
 	}
-	data, _ := os.ReadFile(w.path("ran"))
+	data, _ := os.ReadFile(w.Path("ran"))
 	for _, pid := range strings.Split(strings.TrimSuffix(string(data), "\n"), "\n") {
 		if n, err := strconv.Atoi(pid); len(data) > 0 && (err != nil || !slices.Contains(w.services(), n)) {
-			w.t.Errorf("a command ran with the variable %q of no service", pid)
+			w.T.Errorf("a command ran with the variable %q of no service", pid)
 		}
 	}
-	os.Remove(w.path("pids"))
-	os.Remove(w.path("ran"))
-	w.await("the keepers to end, and to leave nothing", func() bool {
-		left, _ := filepath.Glob(w.path("state/keepers/*"))
-		shared, _ := filepath.Glob(w.path("state/shared/*"))
+	os.Remove(w.Path("pids"))
+	os.Remove(w.Path("ran"))
+	w.Await("the keepers to end, and to leave nothing", func() bool {
+		left, _ := filepath.Glob(w.Path("state/keepers/*"))
+		shared, _ := filepath.Glob(w.Path("state/shared/*"))
 		return len(left)+len(shared) == 0
 	})
 	w.nothingShared()
@@ -72,7 +73,7 @@ func TestServiceFailpoints(t *testing.T) {
 		t.Skip("tens of seconds")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, "failpoint"), "one=1")
+	w := newWorld(t, clitest.Build(t, "failpoint"), "one=1")
 	reached := 0
 	for _, point := range failpoints(t) {
 		if !strings.HasPrefix(point, servicePoint) {
@@ -80,22 +81,22 @@ func TestServiceFailpoints(t *testing.T) {
 		}
 		reached++
 		for _, next := range []string{"exec", "recover"} {
-			cmd := w.command(serviceUser(stubborn, "true", "--verbose")...)
+			cmd := w.Command(serviceUser(stubborn, "true", "--verbose")...)
 			cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+point)
 			out, err := cmd.CombinedOutput()
 			killed := strings.HasPrefix(point, servicePoint+"user-")
-			if code := exitCode(err); (code == -1) != killed || !slices.Contains([]int{-1, 0, exitLost, exitExecFailure}, code) {
+			if code := clitest.ExitCode(err); (code == -1) != killed || !slices.Contains([]int{-1, 0, exitLost, exitExecFailure}, code) {
 				t.Errorf("%s: exit code %d\n%s", point, code, out)
 			}
 			if next == "recover" {
-				w.run(0, "recover")
+				w.Run(0, "recover")
 			}
-			w.run(0, serviceUser(stubborn, "true", "--wait-timeout", "20s")...)
-			w.run(0, "recover")
+			w.Run(0, serviceUser(stubborn, "true", "--wait-timeout", "20s")...)
+			w.Run(0, "recover")
 			w.noService()
-			w.wantHeld()
+			w.WantHeld()
 			if t.Failed() {
-				t.Fatalf("killed at %s, then %s\n%s\n%s", point, next, out, w.log)
+				t.Fatalf("killed at %s, then %s\n%s\n%s", point, next, out, w.Log)
 			}
 		}
 	}
@@ -111,7 +112,7 @@ const servicePoint = "service-"
 // TestServices stops and kills services, their keepers and their users.
 func TestServices(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	for _, tt := range []struct {
 		name string
 		test func(*testing.T, *world)
@@ -132,34 +133,34 @@ func TestServices(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, program, "one=1")
 			tt.test(t, w)
-			w.run(0, "recover")
-			w.await("the lease to be free", func() bool { return w.pool("one").InUse == 0 })
-			w.run(0, "recover")
+			w.Run(0, "recover")
+			w.Await("the lease to be free", func() bool { return w.Pool("one").InUse == 0 })
+			w.Run(0, "recover")
 			w.noService()
-			w.wantHeld()
+			w.WantHeld()
 		})
 	}
 }
 
 // startServiceUser starts a command that runs until it is killed, and returns when it runs.
 func (w *world) startServiceUser(service string, flags ...string) *exec.Cmd {
-	w.t.Helper()
-	os.Remove(w.path("up"))
-	cmd := w.command(serviceUser(service, "touch up; exec sleep 600", flags...)...)
-	cmd.Stderr = w.log
+	w.T.Helper()
+	os.Remove(w.Path("up"))
+	cmd := w.Command(serviceUser(service, "touch up; exec sleep 600", flags...)...)
+	cmd.Stderr = w.Log
 	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.await("a user", func() bool { return exists(w.path("up")) })
+	w.Await("a user", func() bool { return clitest.Exists(w.Path("up")) })
 	return cmd
 }
 
 // serviceKeeper returns the process id of the only keeper.
 func (w *world) serviceKeeper() int {
-	w.t.Helper()
+	w.T.Helper()
 	found, _ := w.serviceProcesses()
 	if len(found) != 1 {
-		w.t.Skipf("found %d keepers: this test needs /proc", len(found))
+		w.T.Skipf("found %d keepers: this test needs /proc", len(found))
 	}
 	return found[0]
 }
@@ -172,9 +173,9 @@ func serviceAllKilled(t *testing.T, w *world) {
 	user.Process.Kill()
 	user.Wait()
 	for _, pid := range w.services() {
-		w.await("the service to end", func() bool { return !process.Lives(pid) })
+		w.Await("the service to end", func() bool { return !process.Lives(pid) })
 	}
-	if w.pool("one").InUse != 1 {
+	if w.Pool("one").InUse != 1 {
 		t.Error("somebody gave the lease back: nobody was left")
 	}
 }
@@ -189,12 +190,12 @@ func serviceUsersKilled(t *testing.T, w *world) {
 
 // The last user is killed while it waits for the end of the service.
 func serviceLastKilled(t *testing.T, w *world) {
-	user := w.command(serviceUser(stubborn, "true", "--grace-period", "2s")...)
+	user := w.Command(serviceUser(stubborn, "true", "--grace-period", "2s")...)
 	if err := user.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.await("the service to be stopped", func() bool {
-		out, _ := w.command("status", "--shared", "A").Output()
+	w.Await("the service to be stopped", func() bool {
+		out, _ := w.Command("status", "--shared", "A").Output()
 		return strings.Contains(string(out), "over: was stopped")
 	})
 	user.Process.Kill()
@@ -205,7 +206,7 @@ func serviceLastKilled(t *testing.T, w *world) {
 // deadBeforeRelease waits until the lease is free, and checks that the service is dead by then.
 func deadBeforeRelease(t *testing.T, w *world) {
 	t.Helper()
-	w.await("the lease to be free", func() bool { return w.pool("one").InUse == 0 })
+	w.Await("the lease to be free", func() bool { return w.Pool("one").InUse == 0 })
 	for _, pid := range w.services() {
 		if process.Lives(pid) {
 			t.Error("the lease was given back before the service ended")
@@ -216,17 +217,17 @@ func deadBeforeRelease(t *testing.T, w *world) {
 // The first user is asked to end while the service starts. No command runs, and the lease is given
 // back.
 func serviceFirstTerminated(t *testing.T, w *world) {
-	user := w.command(serviceUser("echo $$ >>pids; exec sleep 600", "true")...)
+	user := w.Command(serviceUser("echo $$ >>pids; exec sleep 600", "true")...)
 	if err := user.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.await("the service to start", func() bool { return len(w.services()) > 0 })
+	w.Await("the service to start", func() bool { return len(w.services()) > 0 })
 	user.Process.Signal(syscall.SIGTERM)
-	if code := exitCode(user.Wait()); code != 128+int(syscall.SIGTERM) {
+	if code := clitest.ExitCode(user.Wait()); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d", code)
 	}
 	deadBeforeRelease(t, w)
-	if exists(w.path("ran")) {
+	if clitest.Exists(w.Path("ran")) {
 		t.Error("a command ran without the service")
 	}
 }
@@ -236,7 +237,7 @@ func serviceFirstTerminated(t *testing.T, w *world) {
 func serviceStopped(t *testing.T, w *world) {
 	user := w.startServiceUser(stubborn)
 	keeper := w.serviceKeeper()
-	out, _ := w.command("status", "--shared", "A", "--output", "json").Output()
+	out, _ := w.Command("status", "--shared", "A", "--output", "json").Output()
 	_, after, _ := strings.Cut(string(out), `"group": `)
 	digits, _, _ := strings.Cut(after, ",")
 	group, err := strconv.Atoi(digits)
@@ -245,7 +246,7 @@ func serviceStopped(t *testing.T, w *world) {
 	}
 	syscall.Kill(-group, syscall.SIGSTOP)
 	syscall.Kill(keeper, syscall.SIGKILL)
-	if code := exitCode(user.Wait()); code != exitLost {
+	if code := clitest.ExitCode(user.Wait()); code != exitLost {
 		t.Errorf("exit code %d, want %d", code, exitLost)
 	}
 	deadBeforeRelease(t, w)
@@ -257,10 +258,10 @@ func serviceKeeperSuspended(t *testing.T, w *world) {
 	keeper := w.serviceKeeper()
 	syscall.Kill(keeper, syscall.SIGSTOP)
 	user.Process.Signal(syscall.SIGTERM)
-	if code := exitCode(user.Wait()); code != 128+int(syscall.SIGTERM) {
+	if code := clitest.ExitCode(user.Wait()); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d", code)
 	}
-	if w.pool("one").InUse != 1 {
+	if w.Pool("one").InUse != 1 {
 		t.Error("the lease was given back although the service lives")
 	}
 	syscall.Kill(keeper, syscall.SIGCONT)
@@ -270,7 +271,7 @@ func serviceKeeperSuspended(t *testing.T, w *world) {
 // A service whose first process ends lives on in its group.
 func serviceDaemon(t *testing.T, w *world) {
 	user := w.startServiceUser(`sleep 600 >&- 2>&- & echo $! >>pids; echo RUNS_AS=$!`)
-	w.run(0, serviceUser(`sleep 600 >&- 2>&- & echo $! >>pids; echo RUNS_AS=$!`, "true")...)
+	w.Run(0, serviceUser(`sleep 600 >&- 2>&- & echo $! >>pids; echo RUNS_AS=$!`, "true")...)
 	if n := len(w.services()); n != 1 {
 		t.Errorf("%d services were started, want 1", n)
 	}
@@ -283,7 +284,7 @@ func serviceDaemon(t *testing.T, w *world) {
 func serviceFlood(t *testing.T, w *world) {
 	user := w.startServiceUser(`echo $$ >>pids; echo RUNS_AS=$$; i=0; while :; do i=$((i+1)); echo "$i 0123456789012345678901234567890123456789012345678901234567890123456789"; done`)
 	logs := func() (size int64) {
-		found, _ := filepath.Glob(w.path("state/shared/*.log"))
+		found, _ := filepath.Glob(w.Path("state/shared/*.log"))
 		for _, path := range found {
 			info, err := os.Stat(path)
 			if err == nil {
@@ -293,7 +294,7 @@ func serviceFlood(t *testing.T, w *world) {
 		return size
 	}
 	var largest int64
-	w.await("the log to lose its older half", func() bool {
+	w.Await("the log to lose its older half", func() bool {
 		size := logs()
 		defer func() { largest = max(largest, size) }()
 		return size < largest
@@ -313,20 +314,20 @@ func serviceManyWait(t *testing.T, w *world) {
 	began := time.Now()
 	var users []*exec.Cmd
 	for range 6 {
-		user := w.command(serviceUser(service, "true", "--service-timeout", "3s")...)
-		user.Stderr = w.log
+		user := w.Command(serviceUser(service, "true", "--service-timeout", "3s")...)
+		user.Stderr = w.Log
 		if err := user.Start(); err != nil {
 			t.Fatal(err)
 		}
 		users = append(users, user)
 	}
 	for _, user := range users {
-		if code := exitCode(user.Wait()); code != exitExecFailure {
+		if code := clitest.ExitCode(user.Wait()); code != exitExecFailure {
 			t.Errorf("exit code %d, want %d", code, exitExecFailure)
 		}
 	}
 	if n := len(w.services()); n > 3 {
-		t.Errorf("the service was started %d times in %v\n%s", n, time.Since(began), w.log)
+		t.Errorf("the service was started %d times in %v\n%s", n, time.Since(began), w.Log)
 	}
 }
 
@@ -335,8 +336,8 @@ func serviceMany(t *testing.T, w *world) {
 	const commands, bound = 30, 10
 	var users []*exec.Cmd
 	for range commands {
-		user := w.command(serviceUser(stubborn, "sleep 0.05", "--max-uses", fmt.Sprintf("%d+0%%", bound), "--linger", "20s")...)
-		user.Stderr = w.log
+		user := w.Command(serviceUser(stubborn, "sleep 0.05", "--max-uses", fmt.Sprintf("%d+0%%", bound), "--linger", "20s")...)
+		user.Stderr = w.Log
 		if err := user.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -344,11 +345,11 @@ func serviceMany(t *testing.T, w *world) {
 	}
 	for _, user := range users {
 		if err := user.Wait(); err != nil {
-			t.Errorf("a user: %v\n%s", err, w.log)
+			t.Errorf("a user: %v\n%s", err, w.Log)
 		}
 	}
 	uses := make(map[string]int)
-	data, _ := os.ReadFile(w.path("ran"))
+	data, _ := os.ReadFile(w.Path("ran"))
 	for pid := range strings.FieldsSeq(string(data)) {
 		uses[pid]++
 	}
@@ -404,8 +405,8 @@ func serviceKilledAtRandom(t *testing.T, w *world) {
 	for range 8 {
 		commands.Go(func() {
 			for range 5 {
-				user := w.command(serviceUser(stubborn, ": ${RUNS_AS:?}; sleep 0.3", "--max-uses", "5", "--linger", "1s")...)
-				code := exitCode(user.Run())
+				user := w.Command(serviceUser(stubborn, ": ${RUNS_AS:?}; sleep 0.3", "--max-uses", "5", "--linger", "1s")...)
+				code := clitest.ExitCode(user.Run())
 				mu.Lock()
 				codes[code]++
 				mu.Unlock()
@@ -425,7 +426,7 @@ func serviceKilledAtRandom(t *testing.T, w *world) {
 
 // serviceProcesses returns the keepers of services and the commands that use them.
 func (w *world) serviceProcesses() (keepers, users []int) {
-	for _, pid := range w.processes() {
+	for _, pid := range w.Processes() {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		switch {
 		case strings.Contains(string(line), "--service-of"):

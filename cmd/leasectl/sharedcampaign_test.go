@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 var (
@@ -53,7 +55,7 @@ func TestSharedCampaign(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %d commands", seed, *sharedCommands)
-	w := newWorld(t, build(t, ""), "one=6")
+	w := newWorld(t, clitest.Build(t, ""), "one=6")
 	random := rand.New(rand.NewPCG(seed, 0))
 	runs := make([]*sharedRun, *sharedCommands)
 	var group sync.WaitGroup
@@ -68,11 +70,11 @@ func TestSharedCampaign(t *testing.T) {
 		})
 	}
 	group.Wait()
-	w.run(0, "recover")
-	w.await("what lingers to end", func() bool { return w.pool("one").InUse == 0 })
-	w.run(0, "recover")
+	w.Run(0, "recover")
+	w.Await("what lingers to end", func() bool { return w.Pool("one").InUse == 0 })
+	w.Run(0, "recover")
 	w.noService()
-	w.wantHeld()
+	w.WantHeld()
 	checkShared(t, w, runs)
 }
 
@@ -107,7 +109,7 @@ func (r *sharedRun) run(w *world) {
 	if slices.Contains(lease.flags, "--service") {
 		script = "echo ${RUNS_AS:?} >>ran; " + script
 	}
-	cmd := w.command(shared(lease.name, lease.flags, script)...)
+	cmd := w.Command(shared(lease.name, lease.flags, script)...)
 	var stdout, stderr bytes.Buffer
 	disturb := sync.OnceFunc(func() {
 		switch {
@@ -122,15 +124,15 @@ func (r *sharedRun) run(w *world) {
 	})
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, writerFunc(disturb)), &stderr
 	if err := cmd.Start(); err != nil {
-		w.t.Error(err)
+		w.T.Error(err)
 		return
 	}
 	if !r.late {
 		disturb()
 	}
-	r.code = exitCode(cmd.Wait())
+	r.code = clitest.ExitCode(cmd.Wait())
 	if r.code != 0 && r.kill == 0 {
-		w.t.Errorf("%s: exit code %d\n%s", lease.name, r.code, &stderr)
+		w.T.Errorf("%s: exit code %d\n%s", lease.name, r.code, &stderr)
 	}
 	words := strings.Fields(stdout.String())
 	if len(words) > 0 {
@@ -157,7 +159,7 @@ var generationEnd = regexp.MustCompile(`time=(\S+) .*msg=(?:released|expired|bro
 // checkShared compares the output of the commands with the log of the proxy.
 func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 	ends := make(map[string]time.Time)
-	for line := range strings.Lines(w.log.String()) {
+	for line := range strings.Lines(w.Log.String()) {
 		if m := generationEnd.FindStringSubmatch(line); m != nil {
 			at, err := time.Parse(time.RFC3339Nano, m[1])
 			if err != nil {
@@ -190,7 +192,7 @@ func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 			t.Errorf("generation %s of %s ended %v before a command that used it", g, sharedNames[r.lease].name, r.end.Sub(ends[g]))
 		}
 	}
-	t.Logf("%d leases for %d commands, of which %d were killed with one", len(w.ledger().granted), len(runs), killed)
+	t.Logf("%d leases for %d commands, of which %d were killed with one", len(w.Ledger().Granted), len(runs), killed)
 	if killed == 0 {
 		t.Error("no command was killed that used a lease")
 	}

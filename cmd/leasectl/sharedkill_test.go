@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // sharedRole is a command to kill, with the commands that run before it.
@@ -41,7 +43,7 @@ func TestSharedFailpoints(t *testing.T) {
 		t.Skip("hundreds of processes")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, "failpoint"), "one=1")
+	w := newWorld(t, clitest.Build(t, "failpoint"), "one=1")
 	reached := make(map[string]bool)
 	for _, role := range sharedRoles {
 		for _, point := range role.points {
@@ -49,7 +51,7 @@ func TestSharedFailpoints(t *testing.T) {
 				w.killShared(role, point, next)
 				reached[point] = true
 				if t.Failed() {
-					t.Fatalf("%s, killed at %s, then %s\n%s", role.name, point, next, w.log)
+					t.Fatalf("%s, killed at %s, then %s\n%s", role.name, point, next, w.Log)
 				}
 			}
 		}
@@ -63,17 +65,17 @@ func TestSharedFailpoints(t *testing.T) {
 
 // killShared runs and kills one role, then runs next, and checks the result.
 func (w *world) killShared(role sharedRole, point, next string) {
-	t := w.t
+	t := w.T
 	t.Helper()
 	var first *exec.Cmd
-	os.Remove(w.path("up"))
-	os.Remove(w.path("go"))
+	os.Remove(w.Path("up"))
+	os.Remove(w.Path("go"))
 	if role.first != nil {
-		first = w.command(shared("A", role.first, "touch up; until test -e go; do sleep 0.005; done")...)
+		first = w.Command(shared("A", role.first, "touch up; until test -e go; do sleep 0.005; done")...)
 		if err := first.Start(); err != nil {
 			t.Fatal(err)
 		}
-		w.await("the first user", func() bool { return exists(w.path("up")) })
+		w.Await("the first user", func() bool { return clitest.Exists(w.Path("up")) })
 	}
 	if role.before != nil {
 		w.killAt(role.crash, shared("A", role.before, "true"))
@@ -84,32 +86,32 @@ func (w *world) killShared(role sharedRole, point, next string) {
 	}
 	w.killAt(point, shared("A", role.args, run))
 	if next == "recover" {
-		w.run(0, "recover")
+		w.Run(0, "recover")
 	}
-	w.run(0, shared("A", []string{"--wait-timeout", "5s"}, "true")...)
+	w.Run(0, shared("A", []string{"--wait-timeout", "5s"}, "true")...)
 	if first != nil {
-		if err := os.WriteFile(w.path("go"), nil, 0o600); err != nil {
+		if err := os.WriteFile(w.Path("go"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := first.Wait(); err != nil {
 			t.Errorf("the first user: %v", err)
 		}
 	}
-	w.run(0, "recover")
+	w.Run(0, "recover")
 	w.nothingShared()
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // killAt runs a command that is killed at a failpoint; at "" it ends by itself.
 func (w *world) killAt(point string, args []string) {
-	w.t.Helper()
+	w.T.Helper()
 	want := 0
-	cmd := w.command(args...)
+	cmd := w.Command(args...)
 	if point != "" {
 		cmd.Env, want = append(cmd.Env, "LEASECTL_FAILPOINT="+point), -1
 	}
-	if out, err := cmd.CombinedOutput(); exitCode(err) != want {
-		w.t.Fatalf("%v at %s: exit code %d, want %d\n%s", args, point, exitCode(err), want, out)
+	if out, err := cmd.CombinedOutput(); clitest.ExitCode(err) != want {
+		w.T.Fatalf("%v at %s: exit code %d, want %d\n%s", args, point, clitest.ExitCode(err), want, out)
 	}
 }
 
@@ -121,10 +123,10 @@ func shared(name string, flags []string, script string) []string {
 
 // nothingShared checks that no file of a shared lease is left.
 func (w *world) nothingShared() {
-	w.t.Helper()
+	w.T.Helper()
 	for _, pattern := range []string{"state/shared/*", "state/shared/.*", "state/shared-*", "state/intents/*"} {
-		if left, _ := filepath.Glob(w.path(pattern)); len(left) > 0 {
-			w.t.Errorf("files are left: %v", left)
+		if left, _ := filepath.Glob(w.Path(pattern)); len(left) > 0 {
+			w.T.Errorf("files are left: %v", left)
 		}
 	}
 }
@@ -132,8 +134,8 @@ func (w *world) nothingShared() {
 // startUsers starts n commands that share a lease of type one until a file go exists, and returns
 // when all of them run.
 func (w *world) startUsers(n int, flags ...string) (users []*exec.Cmd) {
-	w.t.Helper()
-	os.Remove(w.path("go"))
+	w.T.Helper()
+	os.Remove(w.Path("go"))
 	for i := range n {
 		users = append(users, w.startUser(fmt.Sprintf("up%d", i), flags...))
 	}
@@ -142,15 +144,15 @@ func (w *world) startUsers(n int, flags ...string) (users []*exec.Cmd) {
 
 // startUser starts one command as startUsers does. The command makes the file up when it runs.
 func (w *world) startUser(up string, flags ...string) *exec.Cmd {
-	w.t.Helper()
-	up = w.path(up)
+	w.T.Helper()
+	up = w.Path(up)
 	os.Remove(up)
 	flags = append([]string{"--grace-period", "1s", "--verbose"}, flags...)
-	user := w.command(shared("A", flags, "touch "+up+"; until test -e go; do sleep 0.01; done")...)
-	user.Stderr = w.log
+	user := w.Command(shared("A", flags, "touch "+up+"; until test -e go; do sleep 0.01; done")...)
+	user.Stderr = w.Log
 	if err := user.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.await("a user", func() bool { return exists(up) })
+	w.Await("a user", func() bool { return clitest.Exists(up) })
 	return user
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // sharedTTL is short, so some users have --on-lost warn: on a slow machine they may miss the margin
@@ -17,8 +19,8 @@ const sharedTTL = 3 * time.Second
 // TestSharedUsers stops and kills the users of one lease, and takes their lease away.
 func TestSharedUsers(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
-	short := []string{"--config", shortTTL(t, sharedTTL)}
+	program := clitest.Build(t, "")
+	short := []string{"--config", clitest.ShortTTL(t, sharedTTL)}
 	for _, tt := range []struct {
 		name  string
 		test  func(*testing.T, *world)
@@ -44,15 +46,15 @@ func TestSharedUsers(t *testing.T) {
 // loses the lease, not even the stopped one.
 func stoppedRenewer(t *testing.T, w *world) {
 	users := w.startUsers(1, "--on-lost", "warn")
-	w.await("the first renewal", func() bool { return renewers(w) > 0 })
+	w.Await("the first renewal", func() bool { return renewers(w) > 0 })
 	users = append(users, w.startUser("up1", "--on-lost", "warn"), w.startUser("up2", "--on-lost", "warn"))
 	users[0].Process.Signal(syscall.SIGSTOP)
 	time.Sleep(sharedTTL * 5 / 4) // the TTL goes by
 	users[0].Process.Signal(syscall.SIGCONT)
-	w.await("a look at the record", func() bool { return renewers(w) > 2 })
+	w.Await("a look at the record", func() bool { return renewers(w) > 2 })
 	w.endUsers(users, 0)
-	if l := w.ledger(); len(l.granted) != 1 || strings.Contains(w.log.String(), "msg=expired") {
-		t.Errorf("%d leases were granted, want one that does not expire\n%s", len(l.granted), w.log)
+	if l := w.Ledger(); len(l.Granted) != 1 || strings.Contains(w.Log.String(), "msg=expired") {
+		t.Errorf("%d leases were granted, want one that does not expire\n%s", len(l.Granted), w.Log)
 	}
 	w.nothingShared()
 }
@@ -60,14 +62,14 @@ func stoppedRenewer(t *testing.T, w *world) {
 // The user that renews is killed. Another user takes the renewals over.
 func killedRenewer(t *testing.T, w *world) {
 	users := w.startUsers(1, "--on-lost", "warn")
-	w.await("the first renewal", func() bool { return renewers(w) > 0 })
+	w.Await("the first renewal", func() bool { return renewers(w) > 0 })
 	users = append(users, w.startUser("up1", "--on-lost", "warn"))
 	users[0].Process.Kill()
 	users[0].Wait()
 	time.Sleep(sharedTTL * 5 / 4) // the TTL goes by
 	w.endUsers(users[1:], 0)
-	if strings.Contains(w.log.String(), "msg=expired") {
-		t.Errorf("the lease has expired\n%s", w.log)
+	if strings.Contains(w.Log.String(), "msg=expired") {
+		t.Errorf("the lease has expired\n%s", w.Log)
 	}
 	w.nothingShared()
 }
@@ -76,37 +78,37 @@ func killedRenewer(t *testing.T, w *world) {
 // --on-lost warn the command goes on.
 func allStopped(t *testing.T, w *world) {
 	users := append(w.startUsers(2), w.startUser("warned", "--on-lost", "warn"))
-	w.await("the first renewal", func() bool { return renewers(w) > 0 }) // a grant that was never renewed lasts longer
+	w.Await("the first renewal", func() bool { return renewers(w) > 0 }) // a grant that was never renewed lasts longer
 	for _, user := range users {
 		user.Process.Signal(syscall.SIGSTOP)
 	}
-	w.await("the lease to end", func() bool { return w.pool("one").InUse == 0 })
+	w.Await("the lease to end", func() bool { return w.Pool("one").InUse == 0 })
 	for _, user := range users {
 		user.Process.Signal(syscall.SIGCONT)
 	}
-	w.await("the users to hear of it", func() bool { return strings.Count(w.log.String(), "stopping the command") == 2 })
-	w.await("a warning", func() bool { return strings.Contains(w.log.String(), "the command goes on without it") })
+	w.Await("the users to hear of it", func() bool { return strings.Count(w.Log.String(), "stopping the command") == 2 })
+	w.Await("a warning", func() bool { return strings.Contains(w.Log.String(), "the command goes on without it") })
 	for _, user := range users[:2] {
-		if code := exitCode(user.Wait()); code != exitLost {
+		if code := clitest.ExitCode(user.Wait()); code != exitLost {
 			t.Errorf("exit code %d, want %d", code, exitLost)
 		}
 	}
 	w.endUsers(users[2:], 0)
 	w.nothingShared()
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // An operator takes the lease away. The user that notices tells the others.
 func brokenLease(t *testing.T, w *world) {
 	users := w.startUsers(3)
-	w.run(0, "break", "one-0", "--reason", "maintenance", "--now")
+	w.Run(0, "break", "one-0", "--reason", "maintenance", "--now")
 	for _, user := range users {
-		if code := exitCode(user.Wait()); code != exitLost {
+		if code := clitest.ExitCode(user.Wait()); code != exitLost {
 			t.Errorf("exit code %d, want %d", code, exitLost)
 		}
 	}
-	if n := strings.Count(w.log.String(), "maintenance): stopping the command"); n != 3 {
-		t.Errorf("%d users were told why, want 3\n%s", n, w.log)
+	if n := strings.Count(w.Log.String(), "maintenance): stopping the command"); n != 3 {
+		t.Errorf("%d users were told why, want 3\n%s", n, w.Log)
 	}
 	w.nothingShared()
 }
@@ -115,15 +117,15 @@ func brokenLease(t *testing.T, w *world) {
 // the round.
 func givenBackByHandle(t *testing.T, w *world) {
 	users := w.startUsers(2)
-	w.run(0, shared("A", nil, "exec "+w.program+" release --handle $LEASECTL_HANDLE")...)
-	w.run(0, shared("A", nil, "true")...)
+	w.Run(0, shared("A", nil, "exec "+w.Program+" release --handle $LEASECTL_HANDLE")...)
+	w.Run(0, shared("A", nil, "true")...)
 	for _, user := range users {
-		if code := exitCode(user.Wait()); code != exitLost {
+		if code := clitest.ExitCode(user.Wait()); code != exitLost {
 			t.Errorf("exit code %d, want %d", code, exitLost)
 		}
 	}
-	if l := w.ledger(); len(l.granted) != 2 {
-		t.Errorf("%d leases were granted, want 2", len(l.granted))
+	if l := w.Ledger(); len(l.Granted) != 2 {
+		t.Errorf("%d leases were granted, want 2", len(l.Granted))
 	}
 	w.nothingShared()
 }
@@ -133,20 +135,20 @@ func givenBackByHandle(t *testing.T, w *world) {
 // nothing.
 func waitingUsers(t *testing.T, w *world) {
 	for _, sig := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM} {
-		w.run(0, "acquire", "--type", "one", "--handle", w.path("blocker"))
+		w.Run(0, "acquire", "--type", "one", "--handle", w.Path("blocker"))
 		first := w.waitingUser()
-		w.await("the first to queue", func() bool { return w.pool("one").Waiting == 1 })
+		w.Await("the first to queue", func() bool { return w.Pool("one").Waiting == 1 })
 		second, third := w.waitingUser(), w.waitingUser()
 		second.Process.Signal(sig)
 		second.Wait()
 		first.Process.Signal(sig)
 		first.Wait()
-		w.run(0, "release", "--handle", w.path("blocker"))
+		w.Run(0, "release", "--handle", w.Path("blocker"))
 		if out, err := third.output(); err != nil || strings.TrimSpace(out) != "one-0" {
 			t.Errorf("%v: the third got %q, %v", sig, out, err)
 		}
 		w.nothingShared()
-		if pool := w.pool("one"); pool.InUse+pool.Waiting != 0 {
+		if pool := w.Pool("one"); pool.InUse+pool.Waiting != 0 {
 			t.Errorf("%v: %d are held, %d wait", sig, pool.InUse, pool.Waiting)
 		}
 	}
@@ -161,25 +163,25 @@ func allKilled(t *testing.T, w *world) {
 			user.Process.Kill()
 			user.Wait()
 		}
-		if held := w.pool("one").InUse; held != 1 {
+		if held := w.Pool("one").InUse; held != 1 {
 			t.Errorf("%d are held after the users were killed, want 1", held)
 		}
 		if next == "recover" {
-			if out := w.run(0, "recover"); !strings.Contains(out, `released one-0: the users of shared lease "A" were killed`) {
+			if out := w.Run(0, "recover"); !strings.Contains(out, `released one-0: the users of shared lease "A" were killed`) {
 				t.Errorf("recover says %q", out)
 			}
 		} else {
-			w.run(0, shared("A", nil, `test $(cut -d/ -f3 <<uses
+			w.Run(0, shared("A", nil, `test $(cut -d/ -f3 <<uses
 $LEASECTL_USES
 uses
 ) = 6`)...)
 		}
-		if held := w.pool("one").InUse; held != 0 {
+		if held := w.Pool("one").InUse; held != 0 {
 			t.Errorf("then %s: %d are held", next, held)
 		}
 		w.nothingShared()
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // Sixty short commands start at once. No lease has more uses than the bound says, and no command is
@@ -188,8 +190,8 @@ func raceForUses(t *testing.T, w *world) {
 	const commands, bound = 60, 6
 	var users []*sharedUser
 	for range commands {
-		u := &sharedUser{Cmd: w.command(shared("A", []string{"--max-uses", "4+50%"}, "echo $LEASECTL_GENERATION")...)}
-		u.Stdout, u.Stderr = &u.stdout, w.log
+		u := &sharedUser{Cmd: w.Command(shared("A", []string{"--max-uses", "4+50%"}, "echo $LEASECTL_GENERATION")...)}
+		u.Stdout, u.Stderr = &u.stdout, w.Log
 		if err := u.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -208,20 +210,20 @@ func raceForUses(t *testing.T, w *world) {
 			t.Errorf("generation %s was used %d times, want %d at most", generation, n, bound)
 		}
 	}
-	if granted := len(w.ledger().granted); granted != len(used) || granted < commands/bound {
+	if granted := len(w.Ledger().Granted); granted != len(used) || granted < commands/bound {
 		t.Errorf("%d leases were granted, %d used", granted, len(used))
 	}
 	t.Logf("uses by generation: %v", used)
 	w.nothingShared()
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // waitingUser starts a command that shares a lease, and has to wait for the lease.
 func (w *world) waitingUser() *sharedUser {
-	u := &sharedUser{Cmd: w.command(shared("A", nil, "echo $LEASECTL_NAMES")...)}
-	u.Stdout, u.Stderr = &u.stdout, w.log
+	u := &sharedUser{Cmd: w.Command(shared("A", nil, "echo $LEASECTL_NAMES")...)}
+	u.Stdout, u.Stderr = &u.stdout, w.Log
 	if err := u.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	return u
 }
@@ -237,17 +239,17 @@ func (u *sharedUser) output() (string, error) {
 }
 
 // renewers counts the renewals in the log of the users.
-func renewers(w *world) int { return strings.Count(w.log.String(), "leasectl: renewed ") }
+func renewers(w *world) int { return strings.Count(w.Log.String(), "leasectl: renewed ") }
 
 // endUsers lets commands of startUsers end, and checks their exit code.
 func (w *world) endUsers(users []*exec.Cmd, code int) {
-	w.t.Helper()
-	if err := os.WriteFile(w.path("go"), nil, 0o600); err != nil {
-		w.t.Fatal(err)
+	w.T.Helper()
+	if err := os.WriteFile(w.Path("go"), nil, 0o600); err != nil {
+		w.T.Fatal(err)
 	}
 	for i, user := range users {
-		if got := exitCode(user.Wait()); got != code {
-			w.t.Errorf("user %d: exit code %d, want %d\n%s", i, got, code, w.log)
+		if got := clitest.ExitCode(user.Wait()); got != code {
+			w.T.Errorf("user %d: exit code %d, want %d\n%s", i, got, code, w.Log)
 		}
 	}
 }

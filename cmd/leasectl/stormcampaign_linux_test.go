@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 var (
@@ -56,7 +58,7 @@ func TestStormCampaign(t *testing.T) {
 		seed = rand.Uint64()
 	}
 	t.Logf("seed %d, %v", seed, *stormFor)
-	s := newStorm(t, build(t, ""), seed)
+	s := newStorm(t, clitest.Build(t, ""), seed)
 	ctx, rest := context.WithCancel(t.Context())
 	defer rest()
 	var clients sync.WaitGroup
@@ -86,31 +88,31 @@ type storm struct {
 func newStorm(t *testing.T, program string, seed uint64) *storm {
 	t.Helper()
 	s := &storm{world: newBareWorld(t, program), did: make(map[string]int), codes: make(map[string]int)}
-	s.socket = s.path("s")
+	s.socket = s.Path("s")
 	for _, name := range []string{"names", "keys"} {
-		if err := os.Mkdir(s.path(name), 0o700); err != nil {
+		if err := os.Mkdir(s.Path(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
-	between := s.path("n")
-	s.env = append(os.Environ(),
-		"LEASECTL_STATE_DIR="+s.path("state"), "LEASE_PROXY_SERVER_URL=unix://"+between)
-	s.client = newClient(t, "unix://"+s.socket)
+	between := s.Path("n")
+	s.Env = append(os.Environ(),
+		"LEASECTL_STATE_DIR="+s.Path("state"), "LEASE_PROXY_SERVER_URL=unix://"+between)
+	s.Client = clitest.NewClient(t, "unix://"+s.socket)
 	s.configure(stormPools)
 	s.start()
 	t.Cleanup(func() {
 		s.kill()
-		s.noneLeft()
+		s.NoneLeft()
 	})
 	s.network = newBadNetwork(t, between, s.socket, rand.New(rand.NewPCG(seed, 2)))
 	return s
 }
 
 func (s *storm) start() {
-	s.server = exec.Command(s.program, "serve", "--socket", s.socket, "--data", s.path("data"), "--config", s.path("pools.yaml"))
-	s.server.Env, s.server.Stderr = s.env, s.log
+	s.server = exec.Command(s.Program, "serve", "--socket", s.socket, "--data", s.Path("data"), "--config", s.Path("pools.yaml"))
+	s.server.Env, s.server.Stderr = s.Env, s.Log
 	if err := s.server.Start(); err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 }
 
@@ -121,13 +123,13 @@ func (s *storm) kill() {
 
 // configure changes the server's pools.
 func (s *storm) configure(text string) {
-	next := s.path("pools.next")
+	next := s.Path("pools.next")
 	err := os.WriteFile(next, []byte(text), 0o600)
 	if err == nil {
-		err = os.Rename(next, s.path("pools.yaml"))
+		err = os.Rename(next, s.Path("pools.yaml"))
 	}
 	if err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 	if s.server != nil {
 		s.server.Process.Signal(syscall.SIGHUP)
@@ -139,7 +141,7 @@ func (s *storm) configure(text string) {
 func (s *storm) fill(most uint64) {
 	limit := unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}
 	if err := unix.Prlimit(s.server.Process.Pid, unix.RLIMIT_FSIZE, &limit, nil); err != nil && err != unix.ESRCH {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 }
 
@@ -186,7 +188,7 @@ func (s *storm) rage(random *rand.Rand) {
 	if *stormFor < stormCalm {
 		faults = faults[:len(faults)-1]
 	}
-	for begun := time.Now(); !s.t.Failed() && (time.Since(begun) < *stormFor || !s.wasOne()); {
+	for begun := time.Now(); !s.T.Failed() && (time.Since(begun) < *stormFor || !s.wasOne()); {
 		f := faults[random.IntN(len(faults))]
 		s.did[f.name]++
 		f.do()
@@ -211,20 +213,20 @@ func (s *storm) wasOne() bool {
 
 // check checks that nothing is left when all clients are done.
 func (s *storm) check() {
-	s.t.Logf("%d requests, %d of them disturbed; the server was %v; %v", s.network.requests.Load(), s.network.disturbed.Load(), s.did, s.codes)
-	s.run(0, "recover")
+	s.T.Logf("%d requests, %d of them disturbed; the server was %v; %v", s.network.requests.Load(), s.network.disturbed.Load(), s.did, s.codes)
+	s.Run(0, "recover")
 	for _, pool := range []string{"install", "deploy", "shared", "mem"} {
-		s.await("nothing to be held or waited for in "+pool, func() bool { p := s.pool(pool); return p.InUse+p.Waiting == 0 })
+		s.Await("nothing to be held or waited for in "+pool, func() bool { p := s.Pool(pool); return p.InUse+p.Waiting == 0 })
 	}
-	s.run(0, "recover")
-	err := filepath.WalkDir(s.path("state"), func(path string, d os.DirEntry, err error) error {
+	s.Run(0, "recover")
+	err := filepath.WalkDir(s.Path("state"), func(path string, d os.DirEntry, err error) error {
 		// Files that a KILL left half written begin with a dot, and are removed only when old.
 		if err == nil && !d.IsDir() && filepath.Base(filepath.Dir(path)) != "history" && !strings.HasPrefix(d.Name(), ".") {
-			s.t.Errorf("left: %s", path)
+			s.T.Errorf("left: %s", path)
 		}
 		return err
 	})
 	if err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 	}
 }

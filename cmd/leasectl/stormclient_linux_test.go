@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // work runs commands one after the other until ctx ends.
@@ -44,12 +46,12 @@ func (s *storm) exec(id string, random *rand.Rand) {
 		codes  []int // allowed beside the command's
 	}{
 		{"plain", []string{"--type", "install"}, s.holding(random, "-x", "", ""), nil},
-		{"reports", []string{"--type", "install"}, s.holding(random, "-x", "", s.program+" report --quiet throttled"), nil},
+		{"reports", []string{"--type", "install"}, s.holding(random, "-x", "", s.Program+" report --quiet throttled"), nil},
 		{"key", []string{"--type", "deploy", "--key", key}, s.holding(random, "-x", key, ""), nil},
 		{coalesce, []string{"--type", "deploy", "--key", key, "--variant", "v", "--coalesce", coalesce}, s.holding(random, "-x", key, ""), []int{exitSuperseded}},
 		{"shared", []string{"--type", "shared", "--shared", fmt.Sprint("S", random.IntN(2)), "--max-uses", "5"}, s.holding(random, "-s", "", ""), nil},
 		{"units", []string{"--type", "mem", "--count", fmt.Sprint(1 + random.IntN(50))},
-			s.holding(random, "-x", "", fmt.Sprintf(`%s resize --quiet --handle "$LEASECTL_HANDLE" --count %d >/dev/null 2>&1`, s.program, 1+random.IntN(60))), noPool},
+			s.holding(random, "-x", "", fmt.Sprintf(`%s resize --quiet --handle "$LEASECTL_HANDLE" --count %d >/dev/null 2>&1`, s.Program, 1+random.IntN(60))), noPool},
 		{"overcommit", []string{"--type", "mem", "--overcommit", "--items", fmt.Sprint(1 + random.IntN(30))}, s.holding(random, "-x", "", ""), noPool},
 		{"once, or not", []string{"--type", "deploy", "--wait-timeout", "0"}, s.holding(random, "-x", "", ""), []int{exitNoLease, exitExecFailure}}, // it asks once, and the answer may be that the store failed
 	}
@@ -58,7 +60,7 @@ func (s *storm) exec(id string, random *rand.Rand) {
 	code, stderr := s.execute(random, append(args, "--", "sh", "-c", k.script)...)
 	s.note(k.name, code)
 	if !slices.Contains(append(k.codes, stormDone, stormKilled, exitUnreachable, exitLost), code) {
-		s.t.Errorf("%s: %v: exit code %d\n%s", id, k.flags, code, stderr)
+		s.T.Errorf("%s: %v: exit code %d\n%s", id, k.flags, code, stderr)
 	}
 }
 
@@ -66,9 +68,9 @@ func (s *storm) exec(id string, random *rand.Rand) {
 // command may hold. Only the shell has the locks, since processes that it starts may outlive a KILL
 // of exec.
 func (s *storm) holding(random *rand.Rand, mode, key, more string) string {
-	lines := []string{fmt.Sprintf(`exec 8>>%s/"$LEASED_RESOURCE"; lockfd 8 %s || exit %d`, s.path("names"), mode, stormNoName)}
+	lines := []string{fmt.Sprintf(`exec 8>>%s/"$LEASED_RESOURCE"; lockfd 8 %s || exit %d`, s.Path("names"), mode, stormNoName)}
 	if key != "" {
-		lines = append(lines, fmt.Sprintf(`exec 9>>%s/%s; lockfd 9 -x || exit %d`, s.path("keys"), key, stormNoKey))
+		lines = append(lines, fmt.Sprintf(`exec 9>>%s/%s; lockfd 9 -x || exit %d`, s.Path("keys"), key, stormNoKey))
 	}
 	if more != "" {
 		lines = append(lines, more+" 8>&- 9>&-")
@@ -79,10 +81,10 @@ func (s *storm) holding(random *rand.Rand, mode, key, more string) string {
 // script acquires a lease as a script does, may renew or reacquire it, and releases it.
 func (s *storm) script(id string, random *rand.Rand) {
 	run := func(args ...string) (done bool) {
-		code, stderr := s.execute(random, append(args, "--handle", s.path(id))...)
+		code, stderr := s.execute(random, append(args, "--handle", s.Path(id))...)
 		s.note(args[0], code)
 		if !slices.Contains([]int{0, stormKilled, exitUnreachable}, code) && !strings.Contains(stderr, "lease lost") {
-			s.t.Errorf("%s: %v: exit code %d\n%s", id, args, code, stderr)
+			s.T.Errorf("%s: %v: exit code %d\n%s", id, args, code, stderr)
 		}
 		return code == 0
 	}
@@ -105,20 +107,20 @@ func (s *storm) script(id string, random *rand.Rand) {
 // execute runs a command, and kills one of ten.
 func (s *storm) execute(random *rand.Rand, args ...string) (code int, stderr string) {
 	var out bytes.Buffer
-	cmd := s.command(args...)
+	cmd := s.Command(args...)
 	cmd.Stderr, cmd.WaitDelay = &out, time.Second
 	if err := cmd.Start(); err != nil {
-		s.t.Error(err)
+		s.T.Error(err)
 		return stormKilled, ""
 	}
 	if random.IntN(10) == 0 {
 		defer time.AfterFunc(time.Duration(random.IntN(200))*time.Millisecond, func() { cmd.Process.Kill() }).Stop()
 	}
 	defer time.AfterFunc(stormLonger, func() {
-		s.t.Errorf("%v does not end", args)
+		s.T.Errorf("%v does not end", args)
 		cmd.Process.Signal(os.Kill)
 	}).Stop()
-	code = exitCode(cmd.Wait())
+	code = clitest.ExitCode(cmd.Wait())
 	return code, out.String()
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -27,7 +28,7 @@ func TestVersionOneKilled(t *testing.T) {
 	granted := []string{"kept-unwritten", "kept-held", "acquire-answered", "names-in-handle"}
 	released := []string{"release-in-journal", "release-unsent", "kept-releasing", "kept-answered", "release-answered", "handle-removed"}
 	first := []string{"acquire", "--type", "install", "--handle", "HANDLE"}
-	w := newWorld(t, build(t, "failpoint"), "install=1")
+	w := newWorld(t, clitest.Build(t, "failpoint"), "install=1")
 	for i, op := range []operation{
 		{name: "acquire", points: slices.Concat(asks, granted, []string{"handle-printed", "lease-firm"}), args: first},
 		{name: "acquire two", points: slices.Concat(asks, granted), args: append([]string{"--count", "2"}, first[1:]...)},
@@ -41,7 +42,7 @@ func TestVersionOneKilled(t *testing.T) {
 		}
 		for j, point := range op.points {
 			for _, next := range []string{"recover", "release"} {
-				r := &versionOneRun{world: w, op: op, point: point, next: next, handle: w.path(fmt.Sprintf("v%d-%d-%s", i, j, next))}
+				r := &versionOneRun{world: w, op: op, point: point, next: next, handle: w.Path(fmt.Sprintf("v%d-%d-%s", i, j, next))}
 				r.do()
 				if t.Failed() {
 					t.Fatalf("%s, killed at %s, then %s", op.name, point, next)
@@ -107,9 +108,9 @@ func (r *versionOneRun) wrongNow() []string {
 }
 
 func (r *versionOneRun) do() {
-	t := r.t
+	t := r.T
 	t.Helper()
-	address, end := r.listen(r)
+	address, end := r.Listen(r)
 	defer end()
 	arguments := func(args []string) []string {
 		args = append(slices.Clone(args), "--proxy", address)
@@ -122,15 +123,15 @@ func (r *versionOneRun) do() {
 		return args
 	}
 	for _, args := range r.op.before {
-		r.run(0, arguments(args)...)
+		r.Run(0, arguments(args)...)
 	}
-	cmd := r.command(arguments(r.op.args)...)
+	cmd := r.Command(arguments(r.op.args)...)
 	cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+r.point)
-	if code := exitCode(cmd.Run()); code != -1 {
+	if code := clitest.ExitCode(cmd.Run()); code != -1 {
 		t.Fatalf("exit code %d: nobody came by %s", code, r.point)
 	}
 	if r.next == "release" {
-		r.command("release", "--handle", r.handle, "--proxy", address).Run() // exits with 1 if something is unconfirmed
+		r.Command("release", "--handle", r.handle, "--proxy", address).Run() // exits with 1 if something is unconfirmed
 	}
 	listed, unnamed := r.recovered()
 	if unnamed > 0 && slices.Contains([]string{"kept-held", "acquire-answered"}, r.point) {
@@ -143,8 +144,8 @@ func (r *versionOneRun) do() {
 		}
 	}
 	// What is known to be held is released once, and what is not is never sent.
-	command := r.command("release", "--handle", r.handle, "--proxy", address)
-	if code := exitCode(command.Run()); code != 0 && len(listed) == 0 {
+	command := r.Command("release", "--handle", r.handle, "--proxy", address)
+	if code := clitest.ExitCode(command.Run()); code != 0 && len(listed) == 0 {
 		t.Errorf("the release afterwards ends with %d", code)
 	}
 	held := r.heldNow()
@@ -160,11 +161,11 @@ func (r *versionOneRun) do() {
 	if listed, unnamed := r.recovered(); len(listed)+unnamed > 0 {
 		t.Errorf("forgotten, and listed again: %v", listed)
 	}
-	command = r.command("release", "--handle", r.handle, "--proxy", address)
-	if code := exitCode(command.Run()); code != 0 {
+	command = r.Command("release", "--handle", r.handle, "--proxy", address)
+	if code := clitest.ExitCode(command.Run()); code != 0 {
 		t.Errorf("after all was forgotten, a release ends with %d", code)
 	}
-	if left, _ := filepath.Glob(r.path("state/version1/*")); len(left) > 0 {
+	if left, _ := filepath.Glob(r.Path("state/version1/*")); len(left) > 0 {
 		t.Errorf("left are %v", left)
 	}
 }
@@ -184,11 +185,11 @@ func (r *versionOneRun) recovered() (names []string, unnamed int) {
 }
 
 func (r *versionOneRun) actions() (actions []holder.Action) {
-	r.t.Helper()
-	out, _ := r.command("recover", "--output", "json").Output() // exits with 1 if something is unconfirmed
+	r.T.Helper()
+	out, _ := r.Command("recover", "--output", "json").Output() // exits with 1 if something is unconfirmed
 	var doc struct{ Actions []holder.Action }
 	if err := json.Unmarshal(out, &doc); err != nil {
-		r.t.Fatalf("recover: %v: %s", err, out)
+		r.T.Fatalf("recover: %v: %s", err, out)
 	}
 	return doc.Actions
 }
@@ -196,7 +197,7 @@ func (r *versionOneRun) actions() (actions []holder.Action) {
 func (r *versionOneRun) forget() {
 	for _, a := range r.actions() {
 		if a.Result == holder.Unconfirmed {
-			r.command("recover", "--forget", a.ID).Run() // exits with 1 if more is unconfirmed
+			r.Command("recover", "--forget", a.ID).Run() // exits with 1 if more is unconfirmed
 		}
 	}
 }
@@ -204,7 +205,7 @@ func (r *versionOneRun) forget() {
 func (r *versionOneRun) inHandle() []string {
 	h, err := lockfile.OpenHandle(r.handle)
 	if err != nil {
-		r.t.Fatal(err)
+		r.T.Fatal(err)
 	}
 	record, _ := h.Read()
 	return record.NamesInFile()

@@ -1,4 +1,4 @@
-package main
+package clitest
 
 import (
 	"bytes"
@@ -13,28 +13,28 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// liveLog is the output of a process so far. The log of a proxy is the only witness of grants and
+// LiveLog is the output of a process so far. The log of a proxy is the only witness of grants and
 // ends of leases.
-type liveLog struct {
+type LiveLog struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (l *liveLog) Write(p []byte) (int, error) {
+func (l *LiveLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.Write(p)
 }
 
-func (l *liveLog) String() string {
+func (l *LiveLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.text.String()
 }
 
-// shortDir makes a folder until the test ends. Its path is short, since the path of a socket in it
+// ShortDir makes a folder until the test ends. Its path is short, since the path of a socket in it
 // may have at most 107 bytes.
-func shortDir(t *testing.T) string {
+func ShortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "leasectl-test-")
 	if err != nil {
@@ -44,8 +44,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// newClient returns a client of a proxy, which is closed when the test ends.
-func newClient(t *testing.T, proxy string) *proxyclient.Client {
+// NewClient returns a client of a proxy, which is closed when the test ends.
+func NewClient(t *testing.T, proxy string) *proxyclient.Client {
 	t.Helper()
 	client, err := proxyclient.New(proxyclient.Options{URL: proxy})
 	if err != nil {
@@ -55,8 +55,8 @@ func newClient(t *testing.T, proxy string) *proxyclient.Client {
 	return client
 }
 
-// newPipe returns a pipe, whose ends are closed when the test ends.
-func newPipe(t *testing.T) (r, w *os.File) {
+// NewPipe returns a pipe, whose ends are closed when the test ends.
+func NewPipe(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -66,19 +66,19 @@ func newPipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// await blocks until so returns true. If it never does, the test fails and prints the log.
-func await(t *testing.T, log fmt.Stringer, what string, so func() bool) {
+// Await blocks until so returns true. If it never does, the test fails and prints the log.
+func Await(t *testing.T, log fmt.Stringer, what string, so func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !so(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(Patience); !so(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("waited in vain for %s\n%s", what, log)
 		}
 	}
 }
 
-// promptly runs f up to three times, until f returns a time of at most most. A slow machine may be
+// Promptly runs f up to three times, until f returns a time of at most most. A slow machine may be
 // late once, but a bug is late each time.
-func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
+func Promptly(t *testing.T, most time.Duration, f func() time.Duration) {
 	t.Helper()
 	var took []time.Duration
 	for range 3 {
@@ -90,9 +90,9 @@ func promptly(t *testing.T, most time.Duration, f func() time.Duration) {
 	t.Errorf("it took %v, want %v at most", took, most)
 }
 
-// exitCode returns the exit code of a process from the error of its Run or Wait: -1 if a signal
+// ExitCode returns the exit code of a process from the error of its Run or Wait: -1 if a signal
 // ended it, -2 if it was not started or its output failed.
-func exitCode(err error) int {
+func ExitCode(err error) int {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -103,9 +103,9 @@ func exitCode(err error) int {
 	return -2
 }
 
-// lives tells whether a process exists and is no zombie. A process with several threads is a zombie
+// Lives tells whether a process exists and is no zombie. A process with several threads is a zombie
 // before its last thread has closed the files; such a process counts as living.
-func lives(pid int) bool {
+func Lives(pid int) bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil || !bytes.Contains(status, []byte("State:\tZ")) && !bytes.Contains(status, []byte("State:\tX")) {
 		return err == nil
@@ -114,10 +114,10 @@ func lives(pid int) bool {
 	return len(threads) > 1
 }
 
-func exists(path string) bool {
+func Exists(path string) bool {
 	_, err := os.Lstat(path)
 	return err == nil
 }
 
-// patience bounds the wait of a scenario. Only a failing test waits so long.
-const patience = 60 * time.Second
+// Patience bounds the waits of tests. Only a failing test waits so long.
+const Patience = 60 * time.Second
