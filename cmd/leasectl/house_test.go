@@ -36,6 +36,7 @@ var mayImport = map[string][]string{
 	"trap/child":       {"trap", "trap/internal/sys"},
 	"trap/process":     {"trap", "trap/internal/sys"},
 
+	"cmd/leasectl/campaign": {},
 	"cmd/leasectl/clitest":  {"leaseapi", "proxyclient"},
 	"cmd/leasectl/early":    {},
 	"supervisor/follow":     {},
@@ -159,10 +160,11 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "lockfile", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest"},
-	"examples/test":    {"internal/testprogram"},
-	"proxyserver/auth": {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
-	"trap": {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "lockfile", "proxyserver/auth/authtest"},
+	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder", "leaseapi", "lockfile", "proxyclient", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
+	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
+	"examples/test": {"internal/testprogram"},
+	"trap":          {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
 	"proxyserver/store/etcd":       {"pool", "proxyserver/store/etcd/etcdtest", "proxyserver/store/replicated/leadtest"},
 	"proxyserver/store/postgres":   {"pool", "proxyserver/store/postgres/pgtest", "proxyserver/store/replicated/leadtest"},
 	"proxyserver/store/replicated": {"proxyserver/store/replicated/leadtest", "proxyserver/store/replicated/unsteady"},

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
 // TestMain lets the test binary stand in for leasectl, so that the scenarios run the code under
@@ -31,10 +29,8 @@ func TestMain(m *testing.M) {
 		"v2proxy":    versionTwoProxy,
 		"newerproxy": newerProxy,
 		"makecert":   makeCertificate,
-		"lockfd":     lockDescriptor,
 	}
 	if programs[filepath.Base(os.Args[0])] == nil {
-		clitest.FitEnvironment()
 		useAllProcessors()
 	}
 	testscript.Main(heardTests{m}, programs)
@@ -44,7 +40,7 @@ func TestMain(m *testing.M) {
 // use it.
 type heardTests struct{ *testing.M }
 
-func (m heardTests) Run() int { return clitest.Run(func() int { return etcdtest.Run(m.M) }) }
+func (m heardTests) Run() int { return clitest.Run(m.M.Run) }
 
 // TestScripts runs the scenarios in testdata/script.
 func TestScripts(t *testing.T) {
@@ -211,15 +207,4 @@ func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
 		}
 	}
 	return leaseapi.Pool{}
-}
-
-// lockDescriptor is a program that locks an inherited descriptor of its shell, as flock(1) does:
-// lockfd N -x, or -s for a shared lock. The lock stays with the shell's open file. Exit code 1: it
-// is not free.
-func lockDescriptor() {
-	fd, err := strconv.Atoi(os.Args[1])
-	how := map[string]int{"-x": syscall.LOCK_EX, "-s": syscall.LOCK_SH}[os.Args[2]]
-	if err != nil || how == 0 || syscall.Flock(fd, how|syscall.LOCK_NB) != nil {
-		os.Exit(1)
-	}
 }

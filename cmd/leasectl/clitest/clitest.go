@@ -14,10 +14,10 @@ import (
 	"syscall"
 )
 
-// FitEnvironment makes the tests independent of their user. It removes the user's variables for
+// fitEnvironment makes the tests independent of their user. It removes the user's variables for
 // leasectl, and makes sure that the path of temporary files is short. It also turns off the second
 // by which the race detector delays the end of every process.
-func FitEnvironment() {
+func fitEnvironment() {
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	for _, v := range os.Environ() {
 		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LEASE") {
@@ -33,12 +33,13 @@ func FitEnvironment() {
 // that tests connect to. With the directory it may have at most 107 bytes.
 const longestTempDir = 35
 
-// Run runs the tests of a package with run, and returns their exit code. Before, it calls
-// [FitEnvironment], and stops ignoring hang-ups and interrupts, as under nohup(1) or in the
-// background of a script: otherwise all programs that the tests start would ignore them, too.
-// Afterwards it removes the programs that [Build] has built. TestMain calls Run.
+// Run runs the tests of a package with run, and returns their exit code. Before, it makes
+// them independent of their user's environment, and stops ignoring hang-ups and interrupts, as
+// under nohup(1) or in the background of a script: otherwise all programs that the tests start
+// would ignore them, too. Afterwards it removes the programs that [Build] has built. TestMain calls
+// Run.
 func Run(run func() int) int {
-	FitEnvironment()
+	fitEnvironment()
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
 		if signal.Ignored(sig) {
 			signal.Notify(make(chan os.Signal, 1), sig)

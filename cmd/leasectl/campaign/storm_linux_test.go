@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -45,7 +45,7 @@ const stormPools = `resources:
 // of disk; its pools change; and the network cuts answers at any byte, drops requests and delivers
 // them twice.
 //
-//	go test -run TestStormCampaign -storm-for 5m -storm-clients 64 -timeout 1h ./cmd/leasectl
+//	go test -run TestStormCampaign -storm-for 5m -storm-clients 64 -timeout 1h ./cmd/leasectl/campaign
 //
 // It checks:
 //   - no name and no key is held by two;

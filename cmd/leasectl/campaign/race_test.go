@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -25,7 +25,7 @@ var (
 // Nothing ever ends a lease of the bystander. After recover and a last release nothing is held and
 // nobody waits.
 //
-//	go test -run TestRaces -race-rounds 5000 ./cmd/leasectl
+//	go test -run TestRaces -race-rounds 5000 ./cmd/leasectl/campaign
 func TestRaces(t *testing.T) {
 	t.Parallel()
 	seed := *raceSeed

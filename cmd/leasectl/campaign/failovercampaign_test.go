@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -34,7 +34,7 @@ var (
 // all. One or two of these faults happen at a time. Meanwhile some clients acquire, renew and
 // release, and others ask every server who holds what.
 //
-//	go test -run TestFailoverCampaign -failover-rounds 60 -timeout 1h ./cmd/leasectl
+//	go test -run TestFailoverCampaign -failover-rounds 60 -timeout 1h ./cmd/leasectl/campaign
 //
 // It checks:
 //   - the answers are those of one server that never failed and did the calls one after the other;

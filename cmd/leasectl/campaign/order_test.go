@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ var (
 //
 // All living jobs run, and nothing stays held.
 //
-//	go test -run TestOrderCampaign -order-jobs 1000 -timeout 1h ./cmd/leasectl
+//	go test -run TestOrderCampaign -order-jobs 1000 -timeout 1h ./cmd/leasectl/campaign
 func TestOrderCampaign(t *testing.T) {
 	t.Parallel()
 	program := clitest.Build(t, "")

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"flag"
@@ -29,7 +29,7 @@ const (
 // TestExecCampaign sends KILL, STOP, CONT, TERM and INT to exec, its command, the command's group
 // and the reader of their stderr, at random moments.
 //
-//	go test -run TestExecCampaign -exec-rounds 1000 -timeout 1h ./cmd/leasectl
+//	go test -run TestExecCampaign -exec-rounds 1000 -timeout 1h ./cmd/leasectl/campaign
 //
 // It checks:
 //   - no command lives when its lease ends, unless exec was killed;

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bytes"
@@ -23,7 +23,7 @@ var coalesceArrivals = flag.Int("coalesce-arrivals", 60, "execs that come during
 // end with the exit code of one run: with once it is the run under way, with join the next run.
 // If the exec of that run is killed, it is one more run.
 //
-//	go test -run TestCoalesceCampaign -coalesce-arrivals 1000 -timeout 1h ./cmd/leasectl
+//	go test -run TestCoalesceCampaign -coalesce-arrivals 1000 -timeout 1h ./cmd/leasectl/campaign
 func TestCoalesceCampaign(t *testing.T) {
 	t.Parallel()
 	program := clitest.Build(t, "")

@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"encoding/json"
@@ -27,7 +27,7 @@ func failpoints(t *testing.T) []string {
 	t.Helper()
 	var files []string
 	for _, dir := range []string{"holder", "holder/v1"} {
-		more, err := filepath.Glob("../../" + dir + "/*.go")
+		more, err := filepath.Glob("../../../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)
 		}

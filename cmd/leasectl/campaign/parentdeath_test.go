@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ var killRounds = flag.Int("kill-rounds", 10, "rounds of TestParentDeath, for eac
 // ends, so the files that it had open are closed. The next round's exec gives the killed exec's
 // lease back. Early KILLs come before some commands run, and after others.
 //
-//	go test -run TestParentDeath -kill-rounds 100 ./cmd/leasectl
+//	go test -run TestParentDeath -kill-rounds 100 ./cmd/leasectl/campaign
 func TestParentDeath(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the parent-death signal is Linux")

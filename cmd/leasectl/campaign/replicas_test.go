@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
+	"github.com/leasectl/leasectl/proxyserver/store/storetest"
 )
 
 // replicas are three servers on one database. Each server reaches it over links of its own.
@@ -70,7 +71,11 @@ func startReplicas(t *testing.T, program string, data sharedData, n int, more ..
 			s.links = append(s.links, l)
 			hosts = append(hosts, l.Addr().String())
 		}
-		host := freeAddress(t)
+		free, err := storetest.FreePorts(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host := free[0]
 		s.url = "http://" + host
 		s.args = []string{program, "serve", "--listen", host, "--advertise", s.url, "--pool", fmt.Sprintf("q=%d", n),
 			"--data", data.url(hosts), "--leader-ttl", replicaTTL.String()}
@@ -92,16 +97,6 @@ func startReplicas(t *testing.T, program string, data sharedData, n int, more ..
 		}
 	})
 	return r
-}
-
-// freeAddress returns an address that is free at the moment.
-func freeAddress(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // list returns the URLs of all servers, separated by commas.

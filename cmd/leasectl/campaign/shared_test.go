@@ -1,4 +1,4 @@
-package main
+package campaign
 
 import (
 	"bytes"
@@ -40,7 +40,7 @@ var sharedNames = []struct {
 // TestSharedCampaign lets commands share leases under four names at random moments. It kills a
 // fifth of the commands, and stops others for a while.
 //
-//	go test -run TestSharedCampaign -shared-commands 10000 -timeout 1h ./cmd/leasectl
+//	go test -run TestSharedCampaign -shared-commands 10000 -timeout 1h ./cmd/leasectl/campaign
 //
 // It checks:
 //   - no lease is used under two names, or more often than its bound;
