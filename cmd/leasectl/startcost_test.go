@@ -61,7 +61,7 @@ func TestServeUsesAllProcessors(t *testing.T) {
 }
 
 // initOf returns the beginning of the trace's line about a package of ours.
-func initOf(name string) string { return "init " + module + name + " @" }
+func initOf(name string) string { return "init github.com/leasectl/leasectl/" + name + " @" }
 
 // startTrace returns the runtime's trace of the initialisation of packages, in their order.
 func startTrace(t *testing.T) string {

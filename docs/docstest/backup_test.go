@@ -1,4 +1,4 @@
-package main
+package docstest
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/proxyserver/starter"
 )
 
@@ -17,10 +18,7 @@ import (
 // code is not 0, and the last backup stays.
 func TestDocsBackup(t *testing.T) {
 	t.Parallel()
-	program, err := exec.LookPath("leasectl") // this test binary
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := clitest.BuildAsTests(t)
 	blocks := allDocBlocks(t)
 	i := slices.IndexFunc(blocks, func(b docBlock) bool { return b.file() == "backup-leases.sh" })
 	if i < 0 {
@@ -30,7 +28,7 @@ func TestDocsBackup(t *testing.T) {
 	if _, err := starter.Write(etc, starter.Options{Hosts: []string{"127.0.0.1"}, Pools: []starter.Pool{{Type: "install", Capacity: 1}}}); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOf(t, program, "--listen", "127.0.0.1:0", "--config", filepath.Join(etc, starter.Pools), "--data", t.TempDir(),
+	w := clitest.NewWorldOf(t, program, "--listen", "127.0.0.1:0", "--config", filepath.Join(etc, starter.Pools), "--data", t.TempDir(),
 		"--auth", filepath.Join(etc, starter.Auth), "--tls-cert", filepath.Join(etc, starter.Certificate), "--tls-key", filepath.Join(etc, starter.Key))
 	address := regexp.MustCompile(`listening on https://([^ "]+)`)
 	w.Await("the proxy to listen on a port", func() bool { return address.MatchString(w.Log.String()) })

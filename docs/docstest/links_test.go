@@ -1,6 +1,7 @@
-package main
+package docstest
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -8,9 +9,6 @@ import (
 	"strings"
 	"testing"
 	"unicode"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 )
 
 var (
@@ -90,20 +88,16 @@ var foreignFlags = map[string]string{
 
 // The commands and flags that a page names in its text exist.
 func TestDocsNameWhatIs(t *testing.T) {
-	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
-	root.InitDefaultHelpCmd()
-	root.InitDefaultCompletionCmd()
 	flags := make(map[string]bool)
-	forEachCommand(root, func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
-		cmd.PersistentFlags().VisitAll(func(f *pflag.Flag) { flags[f.Name] = true })
-	})
+	for _, help := range allHelp(t) {
+		maps.Copy(flags, help.flags)
+	}
 	flag := regexp.MustCompile(`(?:^|[^\w-])--([a-z][a-z0-9-]*)`)
 	for _, page := range docPages(t) {
 		for _, code := range mdCode.FindAllString(mdFence.ReplaceAllString(readPage(t, page), ""), -1) {
 			code = strings.Trim(strings.ReplaceAll(code, "\n", " "), "`")
 			if strings.HasPrefix(code, "leasectl ") {
-				checkCommandLine(t, root, page, code)
+				checkCommandLine(t, page, code)
 			}
 			for _, m := range flag.FindAllStringSubmatch(code, -1) {
 				if !flags[m[1]] && foreignFlags[m[1]] == "" {

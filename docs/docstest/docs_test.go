@@ -1,4 +1,4 @@
-package main
+package docstest
 
 import (
 	"fmt"
@@ -139,14 +139,11 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 		fmt.Fprintf(&script, "%s\nprintf %q\n", strings.TrimSuffix(c.line, "\n"), end)
 	}
 	writeDocFile(t, dir, "bin/session.sh", script.String(), 0o600)
-	program, err := exec.LookPath("leasectl") // this test binary
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorldOf(t, program, append(serve, "--listen", "127.0.0.1:0")...)
+	program := clitest.BuildAsTests(t)
+	w := clitest.NewWorldOf(t, program, append(serve, "--listen", "127.0.0.1:0")...)
 	cmd := exec.Command("bash", filepath.Join(dir, "bin/session.sh"))
 	cmd.Dir = dir
-	cmd.Env = append(w.Env, "PROXY="+httpAddress(t, w), "no_proxy=127.0.0.1", "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	cmd.Env = append(w.Env, "PROXY="+httpAddress(t, w), "no_proxy=127.0.0.1", "PATH="+filepath.Join(dir, "bin")+":"+filepath.Dir(program)+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	stopLocal(t, w.Path("state"))
 	printed := strings.Split(strings.ReplaceAll(string(out), dir, "/tmp/try"), end)
@@ -161,7 +158,7 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 }
 
 // httpAddress returns the address of a proxy that listens on a free port.
-func httpAddress(t *testing.T, w *world) string {
+func httpAddress(t *testing.T, w *clitest.World) string {
 	t.Helper()
 	address := regexp.MustCompile(`listening on (http://[^ "]+)`)
 	w.Await("the proxy to listen on a port", func() bool { return address.MatchString(w.Log.String()) })

@@ -1,4 +1,4 @@
-package main
+package docstest
 
 import (
 	"bytes"
@@ -128,8 +128,7 @@ func madeFromClone(t *testing.T, b docBlock) {
 
 // parses checks that leasectl accepts the command line.
 func parses(t *testing.T, b docBlock) {
-	root := newRootCommand(newApp(os.Stdin, os.Stdout, os.Stderr))
-	checkCommandLine(t, root, b.String(), strings.ReplaceAll(b.text, "\\\n", " "))
+	checkCommandLine(t, b.String(), strings.ReplaceAll(b.text, "\\\n", " "))
 }
 
 // addsToPool checks a line of YAML as a part of a pool.

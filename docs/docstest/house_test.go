@@ -1,4 +1,4 @@
-package main
+package docstest
 
 import (
 	"go/parser"
@@ -39,6 +39,7 @@ var mayImport = map[string][]string{
 	"cmd/leasectl/campaign": {},
 	"cmd/leasectl/clitest":  {"leaseapi", "proxyclient"},
 	"cmd/leasectl/early":    {},
+	"docs/docstest":         {},
 	"supervisor/follow":     {},
 	"trap/internal/sys":     {},
 	"trap/internal/testenv": {"trap/internal/sys"},
@@ -162,6 +163,7 @@ func checkImports(t *testing.T, path string) {
 var testMayImport = map[string][]string{
 	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "lockfile", "proxyserver/auth/authtest"},
 	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder", "leaseapi", "lockfile", "proxyclient", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
+	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
 	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"examples/test": {"internal/testprogram"},
 	"trap":          {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
