@@ -24,7 +24,7 @@ build: ## a static binary at bin/leasectl
 demo: build ## the main job, in a quarter of a minute; SPEED=1: in a minute, to follow it
 	bin/leasectl demo --speed $(or $(SPEED),8)
 
-# Most tests of cmd/leasectl wait for real processes: more of them run at once than there are cores.
+# Most tests of cmd/leasectl and its campaigns wait for real processes: more of them run at once than there are cores.
 test: ## all tests, and which were skipped; RACE=-race: under the race detector
 	$(if $(RACE),CGO_ENABLED=1) $(GO) run ./scripts/runtests $(RACE) -parallel 16 -timeout 40m $(or $(PKG),./...)
 
@@ -86,10 +86,10 @@ nightly: ## campaigns at length, and every target of a release: hours; needs wha
 	$(GO) test -count=1 -timeout 1h ./proxyclient -run TestRepeatedBytes -repeat-stride 1
 	$(GO) test -count=1 -timeout 2h ./pool -run 'TestSimulation|TestCoalesceExhaustively' -steps 2000000
 	$(GO) test -count=1 -timeout 2h ./proxyserver -run '^TestCampaign$$' -kills 1000
-	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$' -exec-rounds 1000 -race-rounds 2000 \
+	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl/campaign -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$' -exec-rounds 1000 -race-rounds 2000 \
 	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -storm-for 5m -storm-clients 64 -failover-rounds 100
 	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m ./proxyserver/store/etcd/...
-	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl
+	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl/campaign
 	.ci/bare all
 	$(MAKE) dist-check
 

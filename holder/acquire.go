@@ -93,6 +93,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Key:        r.Key,
 		KeyMode:    r.KeyMode,
 		Also:       r.Also,
+		Name:       r.Name,
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.SharedList),

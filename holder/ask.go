@@ -29,6 +29,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 		Key:        r.Key,
 		KeyMode:    r.KeyMode,
 		Also:       r.Also,
+		Name:       r.Name,
 		Overcommit: r.Overcommit,
 		Priority:   r.Priority,
 		Coalesce:   r.Coalesce,
@@ -59,10 +60,14 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 	return grant, err
 }
 
-// markOwn says in the reason of a wait that the request waits for its own owner's key, or
+// markOwn says in the reason of a wait that the request waits for its own owner's key or name, or
 // for a lease of the exec around this process. Such a wait may never end.
 func (l *Lease) markOwn(q leaseapi.Queued) leaseapi.Queued {
+	name := l.record.Name
 	switch {
+	case name != "" && l.record.Owner != "" && q.Reason == leaseapi.NameHeld(name, leaseapi.Printable(l.record.Owner)):
+		q.Reason = leaseapi.NameHeld(name, "yourself")
+	case name != "" && strings.HasPrefix(q.Reason, leaseapi.NameHeld(name, "")):
 	case l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner):
 		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
 	case q.Reason == leaseapi.WaitFull || strings.HasPrefix(q.Reason, leaseapi.WaitWants+" "):
@@ -124,13 +129,21 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 // queueOf describes the queue of pool p for request r, which waited in it until now.
 func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
-	var keyHeld string
+	var keyHeld string // of the key or name that r wants
 	for _, lease := range p.Leases {
 		if q.Oldest == nil || lease.Age > q.Oldest.Age {
 			q.Oldest = &lease
 		}
 		if r.Key != "" && lease.Key == r.Key && keyHeld == "" && (r.KeyMode != leaseapi.KeyRead || lease.KeyMode != r.KeyMode) {
 			keyHeld = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
+		}
+		if r.Name != "" && lease.Name == r.Name {
+			keyHeld = leaseapi.NameHeld(r.Name, holderOf(&lease))
+		}
+	}
+	for _, reserved := range p.Reservations {
+		if r.Name != "" && reserved.Name == r.Name {
+			keyHeld = leaseapi.NameReserved(r.Name, cmp.Or(reserved.Owner, reserved.Token), reserved.Reason)
 		}
 	}
 	limit := cmp.Or(p.Limit, p.Capacity)

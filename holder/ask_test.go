@@ -11,6 +11,8 @@ import (
 func TestQueueOf(t *testing.T) {
 	keyed := []leaseapi.PoolLease{{Owner: "job-7", Key: "k"}}
 	reading := []leaseapi.PoolLease{{Owner: "job-8", Key: "k", KeyMode: "read"}, {Owner: "job-9", Key: "k", KeyMode: "read"}}
+	named := []leaseapi.PoolLease{{Lease: leaseapi.Lease{Name: "aws-3"}, Owner: "job-7"}}
+	taken := []leaseapi.Reservation{{Name: "aws-3", Owner: "alice", Reason: "repair"}}
 	for _, tt := range []struct {
 		pool    leaseapi.Pool
 		request Request
@@ -25,6 +27,10 @@ func TestQueueOf(t *testing.T) {
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: keyed}, Request{Key: "k", KeyMode: "read"}, "key held by job-7"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: reading}, Request{Key: "k"}, "key held by job-8"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: reading}, Request{Key: "k", KeyMode: "read"}, ""},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: named}, Request{Name: "aws-3"}, "wants aws-3, held by job-7"},
+		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: named}, Request{Name: "aws-4"}, ""},
+		{leaseapi.Pool{Capacity: 2, InUse: 2, Reservations: taken}, Request{Name: "aws-3"}, "wants aws-3, reserved by alice: repair"},
+		{leaseapi.Pool{Capacity: 2, InUse: 2, Reservations: taken}, Request{Name: "aws-4"}, "full"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, NextGrantIn: 1, Waiting: 1}, Request{Count: 2}, "paced"},
 		{leaseapi.Pool{Capacity: 9, InUse: 7, NextGrantIn: 1}, Request{Count: 5}, "wants 5"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Waiting: 1}, Request{}, "behind"},

@@ -102,6 +102,9 @@ func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client
 	return h.dialer.running(ctx, proxy)
 }
 
+// Owner returns the owner of this run.
+func (h *Holder) Owner() string { return h.owner() }
+
 // ownerOf returns the owner that a lease's record or request names, else the owner of this run.
 func (h *Holder) ownerOf(named string) string {
 	if named != "" {

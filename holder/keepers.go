@@ -43,7 +43,7 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 	if ownerPID != 0 {
 		args = append(args, "--owner-pid", strconv.Itoa(ownerPID))
 	}
-	pid, err := k.launch(ctx, "a keeper", nil, args...)
+	pid, err := k.launch(ctx, "start a keeper", nil, args...)
 	if err != nil {
 		return err
 	}
@@ -58,24 +58,24 @@ func (k *keepers) start(ctx context.Context, handle lockfile.Handle, request str
 }
 
 // launch starts this program as a keeper, and blocks until the keeper has what it looks after. args
-// say what that is, and what says it in an error. more is added to the keeper's environment.
+// say what that is, and what says it in an error, such as "start a keeper". more is added to the keeper's environment.
 func (k *keepers) launch(ctx context.Context, what string, more []string, args ...string) (pid int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("find the program to start a keeper with: %w", err)
 	}
 	if err := k.makeDir(); err != nil {
-		return 0, fmt.Errorf("start %s: %w", what, err)
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	args, err = k.arguments(append([]string{self, "keeper"}, args...)...)
 	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", what, err)
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, keeperStart)
 	defer cancel()
 	pid, err = process.StartDetached(ctx, args, append(k.environment(), more...), nil)
 	if err != nil {
-		return 0, fmt.Errorf("start %s: %w", what, err)
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
 	return pid, nil
 }

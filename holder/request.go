@@ -13,6 +13,7 @@ type Request struct {
 	Count int    // number of leases, all or none; in a counted pool, of units; zero: not given
 	Items *int   // instead of Count, in a counted pool with a cost; nil: not given
 	Key   string // no two leases of a pool have the same key, unless both read it; "" is none
+	Name  string // of a listed pool: this one and no other; "" is any
 	// KeyMode is [leaseapi.KeyRead] or [leaseapi.KeyWrite]; "": the latter, or no key.
 	KeyMode string
 	// Also are other types to take leases of in the same grant, all or none; the rest of the request

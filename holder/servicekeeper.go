@@ -26,7 +26,7 @@ func (k *keepers) startService(ctx context.Context, file lockfile.Shared, round,
 	for i, v := range env {
 		environment[i] = serviceVariable + v
 	}
-	pid, err := k.launch(ctx, "a keeper for its service", environment, "--service-of", string(file), "--round", round, "--dir", dir)
+	pid, err := k.launch(ctx, "start a keeper for its service", environment, "--service-of", string(file), "--round", round, "--dir", dir)
 	if err != nil {
 		return err
 	}

@@ -91,6 +91,9 @@ const (
 	// and not with coalesce or overcommit. Servers of older wires ignore it, and would grant only the
 	// first type.
 	ParamAlso = "also"
+	// ParamName is of wire 4: this name of a listed pool and no other. It goes with a count of one, and
+	// not with a key. Servers of older wires ignore it, and would grant another name.
+	ParamName = "name"
 )
 
 // Times that both sides must agree on.

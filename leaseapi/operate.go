@@ -13,7 +13,8 @@ import (
 const (
 	PathBreak   = "/lease/break"
 	PathRemove  = "/lease/remove"
-	PathMove    = "/lease/move" // of wire 4
+	PathMove    = "/lease/move"    // of wire 4
+	PathReserve = "/lease/reserve" // of wire 4
 	PathPause   = "/pools/pause"
 	PathResume  = "/pools/resume"
 	PathBackup  = "/backup" // no body; the answer 200 is the store's file as it is now
@@ -73,6 +74,23 @@ type MoveReply struct {
 	Length int `json:"length,omitempty"`
 }
 
+// ReserveRequest is the body of a POST to [PathReserve]: a person takes a name out of its pool, at
+// once if it is free, else when its holder ends, ahead of all that wait. The name counts as in use,
+// also after restarts, until a [ReleaseRequest] with Names and the same Owner gives it back, or For is
+// over. The owner may reserve a name again, which changes For and Reason.
+type ReserveRequest struct {
+	Name   string   `json:"name"`
+	Owner  string   `json:"owner,omitempty"`
+	For    Duration `json:"for,omitempty"` // from now on; zero: until it is given back
+	Reason string   `json:"reason"`        // for those who want the name; must not be empty
+}
+
+// ReserveReply is the answer 200 to a reserve.
+type ReserveReply struct {
+	Type        string      `json:"type"` // of the pool of the name
+	Reservation Reservation `json:"reservation"`
+}
+
 // PauseRequest is the body of a POST to [PathPause]: an operator stops a pool. The pool
 // grants nothing until it is resumed, even after restarts. Leases are renewed and
 // released as before. Waiters are told the reason; pausing again changes the reason.
@@ -116,7 +134,8 @@ const ReasonBroken = "broken: "
 const (
 	ProblemUnauthorized = "urn:leasectl:problem:unauthorized" // 401: no token, or an unknown one
 	ProblemForbidden    = "urn:leasectl:problem:forbidden"    // 403: this token may not do it, or a page of another origin sent it; nothing was changed
-	ProblemUnknownName  = "urn:leasectl:problem:unknown-name" // 404: the server has never had this name
+	ProblemUnknownName  = "urn:leasectl:problem:unknown-name" // 404: the server has never had this name; to an acquire and a reserve: the pool, or no pool, has it now
+	ProblemReserved     = "urn:leasectl:problem:reserved"     // 409: another owner has reserved the name
 	ProblemNotHeld      = "urn:leasectl:problem:not-held"     // 409: nobody holds the name, or not under this generation
 	ProblemUnknownType  = "urn:leasectl:problem:unknown-type" // 404: there is no pool of this type; to an acquire the answer is plain text
 	ProblemRemoved      = "urn:leasectl:problem:removed"      // 410, to an acquire: an operator took the request off the queue

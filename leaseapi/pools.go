@@ -24,26 +24,29 @@ type PoolsReply struct {
 
 // Pool is the state of one pool.
 type Pool struct {
-	Type          string      `json:"type"`
-	Capacity      int         `json:"capacity"`               // in units
-	Limit         int         `json:"limit,omitempty"`        // units that may be in use now; zero: the capacity
-	InUse         int         `json:"in_use"`                 // in units
-	Counted       bool        `json:"counted,omitempty"`      // a lease has a made-up name, and as many units as it asked for
-	Unit          string      `json:"unit,omitempty"`         // what a unit is, for people
-	Overcommit    int         `json:"overcommit,omitempty"`   // units that may be in use beyond the limit
-	MayOvertake   int         `json:"may_overtake,omitempty"` // units that may go ahead of a waiter which does not fit; zero: strictly in order
-	Waiting       int         `json:"waiting"`
-	Following     int         `json:"following,omitempty"`      // requests that have joined another, which waits or runs
-	OldestWaiting Duration    `json:"oldest_waiting,omitempty"` // age of the oldest waiter
-	LockDelayed   int         `json:"lock_delayed,omitempty"`   // part of in_use that nobody holds: kept by a lock delay after a lease that was not released
-	LockedFor     Duration    `json:"locked_for,omitempty"`     // how long until all of them can be granted again
-	LockedUntil   time.Time   `json:"locked_until,omitzero"`    // the same, by the server's clock
-	NextGrantIn   Duration    `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
-	NextGrantAt   time.Time   `json:"next_grant_at,omitzero"`   // the same, by the server's clock
-	Paused        string      `json:"paused,omitempty"`         // why an operator paused the pool; empty: not paused
-	PausedFor     Duration    `json:"paused_for,omitempty"`
-	PausedSince   time.Time   `json:"paused_since,omitzero"` // the same, by the server's clock
-	Leases        []PoolLease `json:"leases"`
+	Type          string    `json:"type"`
+	Capacity      int       `json:"capacity"`               // in units
+	Limit         int       `json:"limit,omitempty"`        // units that may be in use now; zero: the capacity
+	InUse         int       `json:"in_use"`                 // in units
+	Counted       bool      `json:"counted,omitempty"`      // a lease has a made-up name, and as many units as it asked for
+	Unit          string    `json:"unit,omitempty"`         // what a unit is, for people
+	Overcommit    int       `json:"overcommit,omitempty"`   // units that may be in use beyond the limit
+	MayOvertake   int       `json:"may_overtake,omitempty"` // units that may go ahead of a waiter which does not fit; zero: strictly in order
+	Waiting       int       `json:"waiting"`
+	Following     int       `json:"following,omitempty"`      // requests that have joined another, which waits or runs
+	OldestWaiting Duration  `json:"oldest_waiting,omitempty"` // age of the oldest waiter
+	LockDelayed   int       `json:"lock_delayed,omitempty"`   // part of in_use that nobody holds: kept by a lock delay after a lease that was not released
+	LockedFor     Duration  `json:"locked_for,omitempty"`     // how long until all of them can be granted again
+	LockedUntil   time.Time `json:"locked_until,omitzero"`    // the same, by the server's clock
+	NextGrantIn   Duration  `json:"next_grant_in,omitempty"`  // zero: as soon as a lease is free
+	NextGrantAt   time.Time `json:"next_grant_at,omitzero"`   // the same, by the server's clock
+	Paused        string    `json:"paused,omitempty"`         // why an operator paused the pool; empty: not paused
+	PausedFor     Duration  `json:"paused_for,omitempty"`
+	PausedSince   time.Time `json:"paused_since,omitzero"` // the same, by the server's clock
+	Reserved      int       `json:"reserved,omitempty"`    // names that people have taken out; those that nobody holds are part of in_use
+	// Reservations are the first [ListedReservations] of them, the oldest first.
+	Reservations []Reservation `json:"reservations,omitempty"`
+	Leases       []PoolLease   `json:"leases"`
 	// Waiters are the waiters in the order of the queue, followed by the requests that
 	// Following counts: at most the first 1,000 of both together.
 	Waiters []Waiter `json:"waiters,omitempty"`
@@ -79,6 +82,7 @@ type Waiter struct {
 	Count     int       `json:"count"`           // in units
 	Key       string    `json:"key,omitempty"`
 	KeyMode   string    `json:"key_mode,omitempty"` // as in [PoolLease]
+	Name      string    `json:"name,omitempty"`     // that it wants; empty: any
 	Follows   string    `json:"follows,omitempty"`  // id of the request that it has joined
 	Age       Duration  `json:"age"`
 	Since     time.Time `json:"since"`
@@ -95,7 +99,7 @@ type Waiter struct {
 const (
 	WaitFull   = "full"            // all names are in use
 	WaitPaced  = "paced"           // the pace holds the next grant back
-	WaitWants  = "wants"           // " N" follows: the request asks for N, and fewer are free
+	WaitWants  = "wants"           // " N" follows: the request asks for N, and fewer are free; or what [NameHeld] or [NameReserved] says
 	WaitBehind = "behind"          // free names or units go to the waiters before it
 	WaitKey    = "key"             // another request holds the key; [HeldBy] and its owner follow, if it has one
 	WaitWriter = "behind a writer" // of its key: the holders read the key, too, but a request that writes it waits ahead
@@ -107,6 +111,37 @@ const (
 
 // HeldBy stands between [WaitKey] and the owner of the lease that holds the key.
 const HeldBy = " held by "
+
+// NameHeld returns why a request waits that wants a name which an owner holds.
+func NameHeld(name, owner string) string {
+	if owner == "" {
+		return WaitWants + " " + name
+	}
+	return WaitWants + " " + name + "," + HeldBy + owner
+}
+
+// NameReserved returns why a request waits that wants a name which a person has reserved.
+func NameReserved(name, owner, reason string) string {
+	return WaitWants + " " + name + ", reserved by " + owner + ": " + reason
+}
+
+// ListedReservations is how many reservations of a pool are listed: more than people read.
+const ListedReservations = 100
+
+// Reservation is a name that a person has taken out of its pool.
+type Reservation struct {
+	Name   string    `json:"name"`
+	Owner  string    `json:"owner,omitempty"` // who took it
+	Token  string    `json:"token,omitempty"` // name of the token that took it
+	Reason string    `json:"reason"`
+	Age    Duration  `json:"age"`
+	Since  time.Time `json:"since"`
+	// EndsIn and EndsAt are when it ends by itself; zero: when it is given back.
+	EndsIn Duration  `json:"ends_in,omitempty"`
+	EndsAt time.Time `json:"ends_at,omitzero"`
+	// HeldBy is the owner of the lease that still has the name, until it ends; empty: none has.
+	HeldBy string `json:"held_by,omitempty"`
+}
 
 // KeyWords returns a key and its mode in words, such as "staging (read)"; empty if there is no key.
 func KeyWords(key, mode string) string {

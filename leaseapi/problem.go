@@ -99,6 +99,8 @@ const (
 	ReasonReleased = "released"      // by a release, a delayed one included
 	ReasonOther    = "held-by-other" // held under another generation or by another owner
 	ReasonLater    = "granted-later" // the owner got the name again after the caller had learned of it
+	// ReasonReserved: an operator has taken the name out of its pool, and is another than the caller.
+	ReasonReserved = "reserved-by-other"
 	// ReasonUnknown: the server has no such name, or no memory of such a grant. The
 	// store records that a lease ended, but not why: after a restart the reason is unknown.
 	ReasonUnknown = "unknown"

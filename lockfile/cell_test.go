@@ -51,7 +51,10 @@ func TestCell(t *testing.T) {
 	if len(cells) != 1 || cells[0] != c {
 		t.Errorf("the directory has %q", cells)
 	}
-	ok(t, c.Update(t.Context(), func(tx *CellTx) error { return tx.Remove() }))
+	ok(t, c.Update(t.Context(), func(tx *CellTx) error {
+		ok(t, os.Remove(string(c))) // as somebody who tidies up
+		return tx.Remove()
+	}))
 	gone()
 	if got := textOf(t, c); got != "" {
 		t.Errorf("removed, it says %q", got)

@@ -41,7 +41,7 @@ var fieldsAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // changes both where it is written and where it is read, the field is lost: for example the
 // mark that a handle's release may not be sent twice. New fields are added here.
 var fileFields = map[string]string{
-	"record": "acquired_at adapter also also.count also.type count format has_items items keeper_pid key key_mode leases leases.generation leases.name leases.type owner previous " +
+	"record": "acquired_at adapter also also.count also.type count format has_items items keeper_pid key key_mode leases leases.generation leases.name leases.type name owner previous " +
 		"previous.leases previous.leases.generation previous.leases.name previous.leases.type previous.not_after previous.owner previous.proxy " +
 		"previous.request_id previous.shared_list previous.store previous.unconfirmed previous.unsent proxy release_at " +
 		"replaces replaces.generation replaces.name replaces.type request_id resizes shared_list state store ttl type units",

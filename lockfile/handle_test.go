@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOpenHandle(t *testing.T) {
@@ -211,6 +212,25 @@ func TestUntilSame(t *testing.T) {
 		}, files.same)
 		if !reflect.DeepEqual(got, tt.want) || err != tt.err {
 			t.Errorf("%s: %+v, %v; want %+v, %v", tt.name, got, err, tt.want, tt.err)
+		}
+	}
+}
+
+// A time without a fraction of a second may be any in that second.
+func TestModified(t *testing.T) {
+	h := handleIn(t)
+	if at := h.Modified(); !at.IsZero() {
+		t.Errorf("of no file: %v", at)
+	}
+	write(t, h.path, "a\n")
+	whole := time.Unix(1_000_000_000, 0)
+	for _, tt := range []struct{ written, want time.Time }{
+		{whole, whole.Add(time.Second - 1)},
+		{whole.Add(time.Millisecond), whole.Add(time.Millisecond)},
+	} {
+		ok(t, os.Chtimes(h.path, time.Time{}, tt.written))
+		if at := h.Modified(); !at.Equal(tt.want) {
+			t.Errorf("written at %v: %v, want %v", tt.written, at, tt.want)
 		}
 	}
 }

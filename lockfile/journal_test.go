@@ -232,6 +232,9 @@ func TestJournalRemove(t *testing.T) {
 	ok(t, j.Remove("a"))
 	ok(t, j.Remove("a"))
 	ok(t, j.Remove("none"))
+	if left := ls(t, string(j)); left != "b.json" {
+		t.Errorf("the journal has %s", left)
+	}
 	if e.Stands() || !kept.Stands() {
 		t.Errorf("removed, one stands: %t, and the other: %t", e.Stands(), kept.Stands())
 	}

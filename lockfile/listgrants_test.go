@@ -91,3 +91,28 @@ func TestListGrantsBounded(t *testing.T) {
 		t.Error("it is no JSON")
 	}
 }
+
+func TestGrantIs(t *testing.T) {
+	named := func(generation uint64, request string) Grant {
+		return Grant{Lease: Lease{Name: "a", Generation: generation}, Store: "S", RequestID: request}
+	}
+	for _, tt := range []struct {
+		g, o Grant
+		is   bool
+	}{
+		{named(1, ""), named(1, ""), true},
+		{named(1, "r"), named(2, "r"), false},
+		{named(1, "r"), named(1, "s"), true},
+		{named(0, "r"), named(2, "r"), true},
+		{named(0, "r"), named(2, "s"), false},
+		{named(0, "r"), named(0, "r"), true},
+		{named(0, ""), named(0, ""), false},
+		{named(0, ""), named(1, ""), false},
+		{named(1, ""), Grant{Lease: Lease{Name: "b", Generation: 1}, Store: "S"}, false},
+		{named(1, ""), Grant{Lease: Lease{Name: "a", Generation: 1}, Store: "T"}, false},
+	} {
+		if tt.g.Is(tt.o) != tt.is || tt.o.Is(tt.g) != tt.is {
+			t.Errorf("%+v and %+v: not %v", tt.g, tt.o, tt.is)
+		}
+	}
+}

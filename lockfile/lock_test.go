@@ -327,3 +327,32 @@ func TestWithLockRefuses(t *testing.T) {
 		})
 	}
 }
+
+// Whoever waits in the kernel's queue, and gives up, gets the lock later all the same, and lets it go.
+func TestQueueingGivesUp(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	ok(t, TryLock(path, func() error {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		err := underLock(path, queueing(ctx), func() error { t.Error("called without the lock"); return nil })
+		wantError(t, err, "not free in time")
+		return nil
+	}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ok(t, WithLock(ctx, path, func() error { return nil }))
+}
+
+// The error of what was done under a lock is not replaced by that of the unlock.
+func TestUnlockInto(t *testing.T) {
+	first, second := errors.New("first"), errors.New("second")
+	for _, tt := range []struct{ err, unlock, want error }{
+		{nil, nil, nil}, {first, nil, first}, {nil, second, second}, {first, second, first},
+	} {
+		err := tt.err
+		unlockInto(&err, func() error { return tt.unlock })
+		if !errors.Is(err, tt.want) {
+			t.Errorf("%v, and %v of the unlock: %v", tt.err, tt.unlock, err)
+		}
+	}
+}

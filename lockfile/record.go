@@ -66,6 +66,7 @@ type Record struct {
 	Items     int    `json:"items,omitempty"` // as requested; only if HasItems is set
 	HasItems  bool   `json:"has_items,omitempty"`
 	Key       string `json:"key,omitempty"`
+	Name      string `json:"name,omitempty"`     // the one that was requested; empty: any
 	KeyMode   string `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
 	// Also are the other types that the request asks for.
 	Also []leaseapi.Also `json:"also,omitempty"`

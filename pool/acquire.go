@@ -102,6 +102,9 @@ func (s *Set) newRequest(q Request) (*request, error) {
 	}
 	q.TTL = p.ttl(q.TTL)
 	r := &request{Request: q, units: units, pool: p, arrived: s.now, arrival: s.arrivals + 1, priority: q.Priority}
+	if q.Name != "" {
+		r.slot = s.slots[q.Name]
+	}
 	r.rank, r.standing = s.bestRank(r)
 	for _, a := range q.Others() {
 		seat, err := r.seatIn(s.types[a.Type], a, 0)

@@ -14,10 +14,11 @@ type calendar struct {
 // entry is the end of a lease or of a lock delay. For a waiter without a connection it is the
 // end of its activity or of its place.
 type entry struct {
-	at      time.Duration
-	lease   *modelLease
-	lock    *Locked
-	request *modelRequest
+	at       time.Duration
+	lease    *modelLease
+	lock     *Locked
+	reserved *Reservation
+	request  *modelRequest
 }
 
 // stands reports whether the entry is still true.
@@ -29,6 +30,10 @@ func (e entry) stands(m *model) bool {
 	if e.lock != nil {
 		n := m.names[e.lock.Name]
 		return n != nil && n.lock != nil && *n.lock == *e.lock
+	}
+	if e.reserved != nil {
+		n := m.names[e.reserved.Name]
+		return n != nil && n.reserved == e.reserved
 	}
 	r := e.request
 	return r.queued && r.attached == 0 && (r.active && r.activeUntil == e.at || r.keptUntil == e.at)
@@ -112,6 +117,8 @@ func (m *model) settle(due []entry) {
 		case !e.stands(m):
 		case e.lock != nil:
 			m.fail("%+v should be over", *e.lock)
+		case e.reserved != nil:
+			m.fail("%+v should be given back", *e.reserved)
 		case e.lease != nil:
 			m.fail("%+v should have ended", e.lease.Lease)
 		default:
@@ -147,6 +154,9 @@ func (m *model) settle(due []entry) {
 	}
 	for name := range m.locking {
 		m.fail("%s should be locked", name)
+	}
+	for name := range m.giving {
+		m.fail("%s should be given back, as was asked", name)
 	}
 	for id := range m.leaving {
 		m.fail("%s should be off the queue, as was asked", id)

@@ -187,9 +187,10 @@ func (c Cost) check(units int) error {
 //   - The reports on the leases of a pool, and the limit that they led to, stay if its type is
 //     removed and put back.
 //   - Waiters that their pool can no longer serve are dropped: with [ErrUnknownType] if the pool
-//     is gone, with [ErrTooMany] if they want more units than it has now, and with
-//     [ErrNoOvercommit] if they may exceed the limit and the pool no longer has an overcommit.
-//     Those that have joined a run wait for its result first.
+//     is gone, with [ErrTooMany] if they want more units than it has now, with [ErrNotInPool] if
+//     they want a name that it no longer has, and with [ErrNoOvercommit] if they may exceed the
+//     limit and the pool no longer has an overcommit. Those that have joined a run wait for its
+//     result first.
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 	if err := Check(configs); err != nil {
 		return err
@@ -206,6 +207,12 @@ func (g *ledger) configure(configs []Config) {
 	var names []string // that were configured
 	for _, p := range before {
 		names = append(names, p.Names...)
+		for _, r := range p.queue {
+			if r.slot != nil && r.slot.pool == nil && r.key.queue[0] == r {
+				names = append(names, r.Name) // of a snapshot, and perhaps no longer configured
+			}
+		}
+		p.reserved = nil
 		for _, name := range p.Names {
 			g.slots[name].pool = nil
 		}
@@ -222,6 +229,7 @@ func (g *ledger) configure(configs []Config) {
 		for _, name := range p.Names {
 			g.slot(name).pool = p
 		}
+		p.findReserved(g)
 	}
 	for _, p := range before {
 		if p.retired {
@@ -234,7 +242,7 @@ func (g *ledger) configure(configs []Config) {
 		for _, r := range slices.Clone(p.queue) {
 			g.dismiss(r)
 		}
-		g.reopen(p)
+		g.readmit(p)
 		g.touch(p)
 	}
 	for _, name := range names { // no stock has those that were removed

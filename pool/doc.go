@@ -2,11 +2,12 @@
 // guarantees, for any calls in any order:
 //
 //   - A name has at most one holder. A key of a pool has one, too, or several that all read it.
+//   - Nobody is granted a name that a person has taken out of its pool: see [Set.Reserve].
 //   - No grant or growth makes the units in use exceed the limit of their pool, except by the
 //     pool's overcommit. A lease that is larger than the limit is granted only while nothing
-//     else is in use.
+//     else is in use, beside reservations.
 //   - The units of one request are granted together or not at all, also those of several pools.
-//   - The first waiter that is there (see [Set.Detach]), and that no key keeps out, is next. While
+//   - The first waiter that is there (see [Set.Detach]), and that no key or name keeps out, is next. While
 //     it does not fit, those behind it that fit go first, at most so many units in all as its pool
 //     has ([Config.Overtake] times); from then on nobody overtakes it. See "The order" below.
 //   - A request that joined another gets the result of a run that began after the request came
@@ -21,7 +22,7 @@
 //     server restarts, a lease that nobody renews ends: see [New].
 //
 // The guarantees hold while operators break leases ([Set.Break]), remove waiters
-// ([Set.Remove]), pause pools ([Set.Pause]), and change the configuration ([Set.Reconfigure]).
+// ([Set.Remove]), pause pools ([Set.Pause]), reserve names ([Set.Reserve]), and change the configuration ([Set.Reconfigure]).
 //
 // # The order
 //
@@ -34,7 +35,10 @@
 // a better rank, and they are finitely many; those of a worse rank take no more than the bound.
 // Then its units come free for it, at the latest when nothing else is in use. Nor does a key starve
 // anybody: whom the holders of a key keep out waits for these and for those ahead of it, and no
-// longer, since a reader waits behind each writer that is there and ahead of it. Without aging, those
+// longer, since a reader waits behind each writer that is there and ahead of it. A name is like a key
+// that one holds alone: who wants it waits for its holder, and for those ahead that get it. A
+// reservation keeps out those that want its name, and those that want more names than are left.
+// Neither holds anybody else up, so the pool goes on without the name, however long. Without aging, those
 // of a higher priority may starve the others: that is what it is for.
 //
 // A request of several pools ([Ask.Also]) has a place in the queue of each, and holds nothing while it
@@ -63,6 +67,7 @@
 //   - What overtook a leader counts for its followers when the leader leaves the queue, and what
 //     overtook a superseded request counts for the one that has its place.
 //   - A lease grows only if the waiter that is next would still fit: growth overtakes nobody.
+//   - A request without a name takes first what no waiter wants by name, ahead of it or behind.
 //   - Only the first [Lookahead] of those that could be next are looked at.
 //
 // A Set is only a state machine: no clock, no goroutine, no I/O, no randomness. The same calls

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
 	"slices"
 	"sort"
@@ -19,10 +20,14 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	}
 	w := r.whole()
 	switch {
-	case r.units > p.Capacity() && w.shut:
+	case w.shut && p.tooFewLeft(r):
+		return p.wantsMore(r)
+	case w.shut && r.units > p.Capacity():
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case w.shut, w != r && w.key != nil && (w.key.busy(w) || w.key.firstAhead(w) != nil):
 		return g.waitsElsewhere(p, r)
+	case r.slot != nil && !r.slot.free():
+		return r.slot.whyNotFree()
 	}
 	switch k := p.keys[r.Key]; {
 	case k.busy(r) && len(k.leases) == 0:
@@ -31,6 +36,10 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitKey
 	case k.behindWriter(r):
 		return leaseapi.WaitWriter
+	case p.tooFewLeft(r):
+		return p.wantsMore(r)
+	case k != nil && k.firstAhead(r) != nil && p.tooFewLeft(k.firstAhead(r)):
+		return leaseapi.WaitBehind
 	}
 	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(p.missing(before, r))
 	switch {
@@ -59,11 +68,16 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	return leaseapi.WaitBehind
 }
 
+// wantsMore is the reason of a request that wants more names than the reservations leave.
+func (p *pool) wantsMore(r *request) string {
+	return fmt.Sprintf("%s %d, %d of %d reserved", leaseapi.WaitWants, r.units, len(p.reserved), p.Capacity())
+}
+
 // waitsElsewhere says for which pool beside p r waits.
 func (g *ledger) waitsElsewhere(p *pool, r *request) string {
 	for seat := range r.places {
 		q := seat.pool
-		if q != p && (g.paused(q) || seat.units > q.Capacity() || !q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
+		if q != p && (g.paused(q) || seat.units > q.Capacity() || q.tooFewLeft(seat) || !q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
 			return leaseapi.WaitFor + " " + q.Type + " too"
 		}
 	}
@@ -73,7 +87,7 @@ func (g *ledger) waitsElsewhere(p *pool, r *request) string {
 // before returns how many units the requests ahead of a place want. Requests that their key
 // keeps out do not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
-	if p.wanted == len(p.queue) && len(p.keys) == 0 && p.several == 0 {
+	if p.wanted == len(p.queue) && len(p.keys) == 0 && p.wantedNames == 0 && p.several == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
 	}
 	for _, other := range p.queue[:place-1] {
@@ -111,7 +125,7 @@ func (g *ledger) estimate(p *pool, place, before int, r *request) (likely, most 
 // estimateIn is estimate for one pool, if before says how many units go before r; false if nothing is
 // known.
 func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time.Duration, ok bool) {
-	if !g.open(p, r) {
+	if !g.open(p, r) || p.lacksForGood(r) {
 		return 0, 0, false
 	}
 	if missing := p.missing(before.most, r); missing > 0 {
@@ -153,14 +167,33 @@ func (g *ledger) refresh(p *pool) {
 // keyFreed returns how long it takes until the key of r is free; false if that is unknown, for
 // example because another active waiter of the key is ahead of r.
 func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok bool) {
-	if r.key.firstAhead(r) != nil {
+	if r.key != nil && r.key.firstAhead(r) != nil {
 		return 0, 0, false
 	}
-	if l := r.key.lock; l != nil {
-		likely, most = l.Until-g.now, l.Until-g.now
+	var leases []*lease
+	var freed time.Duration // when what is no lease ends
+	switch sl := r.slot; {
+	case sl == nil:
+		leases = r.key.leases
+		if l := r.key.lock; l != nil {
+			freed = l.Until
+		}
+	case sl.reserved != nil && sl.reserved.Until == 0:
+		return 0, 0, false
+	default:
+		if sl.lease != nil {
+			leases = []*lease{sl.lease}
+		}
+		if sl.lock != nil {
+			freed = sl.lock.Until
+		}
+		if sl.reserved != nil {
+			freed = max(freed, sl.reserved.Until)
+		}
 	}
+	likely, most = freed-g.now, freed-g.now
 	g.refresh(p)
-	for _, l := range r.key.leases {
+	for _, l := range leases {
 		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
 			return 0, 0, false

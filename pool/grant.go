@@ -85,7 +85,7 @@ func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 		}
 		count := p.leasesFor(seat)
 		p.spend(g.now, seat.units, g.generation+uint64(count))
-		for _, name := range g.take(p, count) {
+		for _, name := range g.take(seat, count) {
 			g.generation++
 			g.install(&lease{Lease: Lease{
 				Name: name, Type: p.Type, Generation: g.generation, Owner: r.Owner, RequestID: id,
@@ -112,13 +112,12 @@ func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 	return leases
 }
 
-// take returns names for count leases of p, which must have as many left. A listed pool takes
+// take returns names for count leases of r, whose pool must have as many left. A listed pool takes
 // them from its stock. A counted pool makes up names that are not in use.
-func (g *ledger) take(p *pool, count int) []string {
+func (g *ledger) take(r *request, count int) []string {
+	p := r.pool
 	if !p.counted() {
-		taken := p.stock[:count]
-		p.stock = p.stock[count:]
-		return taken
+		return g.takeFromStock(r, count)
 	}
 	names := make([]string, 0, count)
 	last := g.named[p.Type]
@@ -132,11 +131,47 @@ func (g *ledger) take(p *pool, count int) []string {
 	return names
 }
 
+// takeFromStock takes the name that r wants out of the stock, or else count names: first those that
+// no waiter wants by name.
+func (g *ledger) takeFromStock(r *request, count int) []string {
+	p := r.pool
+	switch {
+	case r.slot != nil:
+		p.unstock(r.slot)
+		return []string{r.Name}
+	case p.wantedNames == 0: // as nearly always
+		taken := p.stock[:count]
+		p.stock = p.stock[count:]
+		return taken
+	}
+	var taken, wanted, left []string
+	for _, name := range p.stock {
+		switch {
+		case len(taken) == count:
+			left = append(left, name)
+		case g.slots[name].wanted != nil:
+			wanted = append(wanted, name)
+		default:
+			taken = append(taken, name)
+		}
+	}
+	n := min(count-len(taken), len(wanted))
+	p.stock = append(wanted[n:], left...)
+	return append(taken, wanted[:n]...)
+}
+
+// unstock takes the name of sl out of the stock.
+func (p *pool) unstock(sl *slot) {
+	i := slices.Index(p.stock, sl.name)
+	p.stock = slices.Delete(p.stock, i, i+1)
+}
+
 // install makes l the lease of its slot. The request of l is nil if it is not known.
 func (g *ledger) install(l *lease) {
 	p, r := l.pool, l.request
 	l.timer.on = l
 	l.slot.lease = l
+	g.offerName(l.slot)
 	p.held.put(l)
 	p.heldUnits += l.Units
 	p.outlook.invalidate()
@@ -263,8 +298,8 @@ func (r *request) removeLease(l *lease) {
 	r.leases = r.leases[1:]
 }
 
-// inUse returns how many units are held, or withheld by the lock delay.
-func (p *pool) inUse() int { return p.heldUnits + p.locked }
+// inUse returns how many units are held, reserved, or withheld by the lock delay.
+func (p *pool) inUse() int { return p.heldUnits + p.locked + p.setAside() }
 
 // ceiling returns how many units may be in use after a grant.
 func (p *pool) ceiling(overcommit bool) int {
@@ -293,9 +328,9 @@ func (p *pool) leasesLeft() int {
 }
 
 // hasRoom reports whether units may be in use beside inUse others. A request above the limit
-// may be in use alone: otherwise it would never be granted, and block the queue.
+// may be in use alone, beside reservations: otherwise it would never be granted, and block the queue.
 func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
-	return inUse+units <= p.ceiling(overcommit) || inUse == 0 && units <= p.Capacity()
+	return inUse+units <= p.ceiling(overcommit) || inUse == p.setAside() && units <= p.Capacity()
 }
 
 // fits reports whether there is room for r beside what is in use.
@@ -322,8 +357,8 @@ func (p *pool) lacks() int {
 // use: see hasRoom.
 func (p *pool) missing(before int, r *request) int {
 	units := before + r.units - p.free(r.Overcommit)
-	if before == 0 {
-		return min(units, p.inUse())
+	if before == 0 && !p.tooFewLeft(r) {
+		return min(units, p.inUse()-p.setAside())
 	}
 	return units
 }
@@ -335,6 +370,9 @@ func (p *pool) lockDelayOf(missing int) *lock {
 		return nil
 	}
 	for _, l := range p.locks {
+		if l.slot.reserved != nil { // its end frees nothing
+			continue
+		}
 		if missing -= l.Units; missing <= 0 {
 			return l
 		}
@@ -365,6 +403,10 @@ func (p *pool) neverServes(r *request) error {
 		return ErrUnknownType
 	case r.units > p.Capacity():
 		return p.tooMany(r.units)
+	case r.Name != "" && (p.counted() || r.units != 1 || r.Key != "" || r.Coalesce != 0):
+		return ErrOneName
+	case r.Name != "" && (r.slot == nil || r.slot.pool != p):
+		return ErrNotInPool
 	case p.leasesFor(r) > MaxCapacity:
 		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.leasesFor(r), MaxCapacity)
 	case r.Overcommit && !p.counted():

@@ -14,14 +14,40 @@ func (p *pool) key(name string) *key {
 	}
 	k := p.keys[name]
 	if k == nil {
-		active := ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.keyPos }}
-		k = &key{name: name, readers: active, writers: active}
+		k = newKey(name)
 		if p.keys == nil {
 			p.keys = make(map[string]*key)
 		}
 		p.keys[name] = k
 	}
 	return k
+}
+
+func newKey(name string) *key {
+	active := ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.keyPos }}
+	return &key{name: name, readers: active, writers: active}
+}
+
+// keyOf returns the key of r, or that of the name that r wants; nil if r has none, or if nobody
+// holds it or waits for it.
+func (p *pool) keyOf(r *request) *key {
+	if r.slot != nil {
+		return r.slot.wanted
+	}
+	return p.keys[r.Key]
+}
+
+// waitedFor returns the key of r, which is put into the queue; it may be new.
+func (p *pool) waitedFor(r *request) *key {
+	if r.slot == nil {
+		return p.key(r.Key)
+	}
+	if r.slot.wanted == nil {
+		r.slot.wanted = newKey(r.Name)
+		r.slot.wanted.slot = r.slot
+		p.wantedNames++
+	}
+	return r.slot.wanted
 }
 
 // active returns the active waiters of k that read it, or those that write it.
@@ -33,8 +59,13 @@ func (k *key) active(reads bool) *ordered[*request] {
 }
 
 // busy reports whether those that hold k keep r out: a writer keeps out everybody, and readers
-// keep out writers.
-func (k *key) busy(r *request) bool { return k != nil && k.holds > 0 && !(k.read && r.ReadsKey) }
+// keep out writers. A name that is not free keeps out all that want it.
+func (k *key) busy(r *request) bool {
+	if r.slot != nil {
+		return !r.slot.free()
+	}
+	return k != nil && k.holds > 0 && !(k.read && r.ReadsKey)
+}
 
 // firstAhead returns the first active waiter of k that keeps r out, since it is ahead of r: any if r
 // writes the key, or else a writer; nil: none is.
@@ -54,7 +85,7 @@ func (k *key) behindWriter(r *request) bool {
 	return k != nil && k.holds > 0 && !k.busy(r) && k.firstAhead(r) != nil
 }
 
-// keptOut reports whether k, which is held, is not free for r.
+// keptOut reports whether k, or the name that r wants, is not free for r.
 func (k *key) keptOut(r *request) bool { return k.busy(r) || k.behindWriter(r) }
 
 // enter adds r, which is in the queue, to the candidates for the next grant, or to the active
@@ -110,10 +141,16 @@ func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	p.forgetKey(k)
 }
 
-// keyHolder returns the owner of the lease that holds the key of that name longest; empty if
-// none does.
-func (p *pool) keyHolder(name string) string {
-	if k := p.keys[name]; k != nil && len(k.leases) > 0 {
+// keyHolder returns the owner of the lease that holds the key of r longest, or the name that r
+// wants; empty if none does.
+func (p *pool) keyHolder(r *request) string {
+	if r.slot != nil {
+		if r.slot.lease != nil {
+			return r.slot.lease.Owner
+		}
+		return ""
+	}
+	if k := p.keys[r.Key]; k != nil && len(k.leases) > 0 {
 		return k.leases[0].Owner
 	}
 	return ""
@@ -121,7 +158,12 @@ func (p *pool) keyHolder(name string) string {
 
 // forgetKey forgets k if nobody holds it or waits for it.
 func (p *pool) forgetKey(k *key) {
-	if k != nil && k.holds == 0 && len(k.queue) == 0 {
+	switch {
+	case k == nil || k.holds > 0 || len(k.queue) > 0:
+	case k.slot != nil:
+		k.slot.wanted = nil
+		p.wantedNames--
+	default:
 		delete(p.keys, k.name)
 	}
 }
@@ -162,8 +204,12 @@ func (g *ledger) offer(p *pool, k *key) {
 	g.touch(p)
 }
 
-// admit adds r to the candidates for the next grant of its pools.
+// admit adds r to the candidates for the next grant of its pools, unless reservations leave it too few
+// names.
 func (g *ledger) admit(r *request) {
+	if !r.several() && r.pool.tooFewLeft(r) { // for several see isShut
+		return
+	}
 	for seat := range r.places {
 		p := seat.pool
 		if p.idle {
@@ -182,6 +228,13 @@ func (g *ledger) unadmit(r *request) {
 	}
 }
 
+// offerName offers the name of sl, which may be free now or no longer, to those that want it.
+func (g *ledger) offerName(sl *slot) {
+	if sl.wanted != nil && sl.pool != nil {
+		g.offer(sl.pool, sl.wanted)
+	}
+}
+
 // lockDelay returns how long the name of l is not granted again if its holder does not release
 // it. The pool that has the name now decides, or the pool of l if none has it.
 func (l *lease) lockDelay() time.Duration {
@@ -191,14 +244,19 @@ func (l *lease) lockDelay() time.Duration {
 	return l.pool.LockDelay
 }
 
-// free puts the name of sl into the stock of its pool. A name in no pool is recalled.
+// free puts the name of sl into the stock of its pool. A name in no pool is recalled. A name that
+// is reserved is out of the pool.
 func (g *ledger) free(sl *slot) {
-	if sl.pool == nil {
+	switch {
+	case sl.reserved != nil:
+		return
+	case sl.pool == nil:
 		g.recall(sl)
 		return
 	}
 	sl.pool.stock = append(sl.pool.stock, sl.name)
 	g.touch(sl.pool)
+	g.offerName(sl)
 }
 
 // recall remembers how the last lease of a free name in no pool ended, and forgets the oldest

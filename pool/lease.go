@@ -139,6 +139,7 @@ const (
 	Released Reason = leaseapi.ReasonReleased // by a release, a cancellation included
 	Other    Reason = leaseapi.ReasonOther    // the name is held, or was since, under another generation or owner
 	Later    Reason = leaseapi.ReasonLater    // the owner got the name again after the caller had learned of it
+	Taken    Reason = leaseapi.ReasonReserved // another owner has reserved the name, and nobody holds it
 	Unknown  Reason = leaseapi.ReasonUnknown  // there is no such name, or no memory of such a grant
 )
 
@@ -207,6 +208,7 @@ type Snapshot struct {
 	Paced      []Pacing
 	Named      []Naming
 	Pauses     []Pause
+	Reserved   []Reservation
 	Reports    []Reports
 }
 

@@ -147,7 +147,7 @@ type timer struct {
 	due time.Duration
 	set uint64 // grows with each setting: among timers with the same due, the first set goes first
 	pos int
-	on  any // *lease, *lock, *request or *pool; see [Set.Advance]
+	on  any // *lease, *lock, *reservation, *request or *pool; see [Set.Advance]
 }
 
 func newTimers() ordered[*timer] {
@@ -316,6 +316,8 @@ const (
 	Named                     // Naming counts from now on
 	Paused                    // an operator has stopped a pool, perhaps again: Pause
 	Resumed                   // Pause is over
+	NameReserved              // Reservation counts from now on, perhaps in the place of one of the same name
+	NameGivenBack             // Reservation is over
 	ReportCounted             // Reported counts
 	Adapted                   // Reports count from now on
 	LostOther                 // a request has lost a lease for the first time: Leases are those that it still holds
@@ -337,6 +339,7 @@ type Change struct {
 	Pacing   *Pacing   // Paced
 	Naming   *Naming   // Named
 	Pause    *Pause    // Paused, Resumed
+	Reserved *Reserved // NameReserved, NameGivenBack
 	Reported *Reported // ReportCounted
 	Reports  *Reports  // Adapted
 	Moved    bool      // Adapted: the limit has just moved, by Reports.Moved

@@ -123,6 +123,30 @@ func (s *Set) Request(now time.Duration, id string) (r Request, arrived time.Dur
 	return Request{}, 0, false
 }
 
+// PoolOf returns the type of the pool that lists a name, or that granted its lease; false if there is
+// neither.
+func (s *Set) PoolOf(name string) (typ string, ok bool) {
+	switch sl := s.slots[name]; {
+	case sl == nil:
+		return "", false
+	case sl.pool != nil:
+		return sl.pool.Type, true
+	case sl.lease != nil:
+		return sl.lease.Type, true
+	}
+	return "", false
+}
+
+// Names returns the first names that the pool of a type lists, no more than most, and how many there
+// are.
+func (s *Set) Names(typ string, most int) (first []string, all int) {
+	p := s.types[typ]
+	if p == nil {
+		return nil, 0
+	}
+	return slices.Clone(p.Config.Names[:min(most, len(p.Config.Names))]), len(p.Config.Names)
+}
+
 // Counted reports whether the pool of a type makes up a name for each lease.
 func (s *Set) Counted(typ string) bool {
 	p := s.types[typ]

@@ -73,6 +73,12 @@ func (m *model) apply(changes []Change) {
 			m.count("locked")
 		case LockOver:
 			m.applyUnlock(*c.Locked)
+		case NameReserved:
+			if n := m.names[c.Reserved.Name]; n == nil || n.reserved == nil || *c.Reserved != n.reservation() {
+				m.fail("reserved %+v, want %+v", c.Reserved, n)
+			}
+		case NameGivenBack:
+			m.applyGivenBack(*c.Reserved)
 		case Paced:
 			p := m.pools[c.Pacing.Type]
 			if p == nil != (c.Pacing.Count == 0) || p != nil && *c.Pacing != p.paced {
@@ -180,7 +186,7 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 	if p.gone || !p.fits(r) {
 		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", r.ID, w.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
 	}
-	if p.inUse+p.locked+w.units > p.limit {
+	if p.used()+w.units > p.limit {
 		m.count("overcommitted")
 	}
 	if p.gap() > 0 && p.due() > 0 && p.due() < m.now {
@@ -191,7 +197,7 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 	}
 	p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), w.units
 	_, units := r.shares(w)
-	names := m.nextNames(p, len(granted))
+	names := m.nextNames(p, r, len(granted))
 	for i, l := range granted {
 		m.generation++
 		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
@@ -282,12 +288,12 @@ func (m *model) applyDone(c Change) {
 	} else {
 		m.count(string(c.Reason))
 	}
+	m.uses(l)
 	n.lease, n.lastGeneration, n.lastReason = nil, l.Generation, c.Reason
 	last := m.leases[len(m.leases)-1]
 	m.leases[l.index], last.index = last, l.index
 	m.leases = m.leases[:len(m.leases)-1]
 	m.held--
-	m.uses(l)
 	p := m.pools[l.Type]
 	p.inUse -= l.Units
 	delay := p.LockDelay

@@ -168,6 +168,10 @@ func (m *model) dismiss(r *modelRequest) {
 			m.leaving[member.ID] = ErrUnknownType
 		case member.units > p.capacity():
 			m.leaving[member.ID] = ErrTooMany
+		case member.Name != "" && p.Units > 0:
+			m.leaving[member.ID] = ErrOneName
+		case member.Name != "" && m.names[member.Name].pool != p:
+			m.leaving[member.ID] = ErrNotInPool
 		case member.Overcommit && p.Overcommit == 0:
 			m.leaving[member.ID] = ErrNoOvercommit
 		}
@@ -213,6 +217,9 @@ func (m *model) applyArrival(c Change) {
 // restorePlace gives a waiter its place after a restart.
 func (m *model) restorePlace(r *modelRequest, w Waiter) {
 	p := r.pool
+	if r.Name != "" {
+		m.name(r.Name)
+	}
 	lead := m.requests[w.Follows]
 	if lead == nil || lead.queued || lead.pool != p {
 		r.arrival = w.Arrival

@@ -114,8 +114,8 @@ func (p *modelPool) mayPass(r *modelRequest, others []*modelRequest) bool {
 
 // behindKey says whether somebody before r waits for the key of r, and one of the two writes it.
 func (p *modelPool) behindKey(r *modelRequest) bool {
-	return r.Key != "" && r.pool == p && slices.ContainsFunc(p.queue, func(other *modelRequest) bool {
-		return other.pool == p && other.Key == r.Key && !(r.ReadsKey && other.ReadsKey) && other.isThere() && stands(other, r)
+	return r.claim() != (claim{}) && r.pool == p && slices.ContainsFunc(p.queue, func(other *modelRequest) bool {
+		return other.pool == p && other.claim() == r.claim() && !(r.ReadsKey && other.ReadsKey) && other.isThere() && stands(other, r)
 	})
 }
 

@@ -12,19 +12,23 @@ import (
 // before it answers.
 type disk struct {
 	Snapshot
-	leases  map[string]Lease
-	waiters map[string]Waiter
-	locked  map[string]Locked
-	paced   map[string]Pacing
-	pauses  map[string]Pause
-	named   map[string]int
-	reports map[string]Reports
-	granted map[string]bool // ids that were granted, until they are forgotten
+	leases   map[string]Lease
+	waiters  map[string]Waiter
+	locked   map[string]Locked
+	paced    map[string]Pacing
+	pauses   map[string]Pause
+	named    map[string]int
+	reports  map[string]Reports
+	reserved map[string]Reservation
+	granted  map[string]bool // ids that were granted, until they are forgotten
 }
 
 func newDiskOf(snap Snapshot) *disk {
 	d := &disk{leases: map[string]Lease{}, granted: map[string]bool{}, pauses: map[string]Pause{},
-		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}, named: map[string]int{}, reports: map[string]Reports{}}
+		waiters: map[string]Waiter{}, locked: map[string]Locked{}, paced: map[string]Pacing{}, named: map[string]int{}, reports: map[string]Reports{}, reserved: map[string]Reservation{}}
+	for _, r := range snap.Reserved {
+		d.reserved[r.Name] = r
+	}
 	for _, r := range snap.Reports {
 		d.reports[r.Type] = r
 	}
@@ -89,6 +93,10 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 			d.locked[c.Locked.Name] = *c.Locked
 		case LockOver:
 			delete(d.locked, c.Locked.Name)
+		case NameReserved:
+			d.reserved[c.Reserved.Name] = c.Reserved.Reservation
+		case NameGivenBack:
+			delete(d.reserved, c.Reserved.Name)
 		case LostOther:
 			for _, l := range c.Leases {
 				d.leases[l.Name] = l
@@ -130,6 +138,9 @@ func (d *disk) snapshot(rand *rand.Rand) Snapshot {
 	for typ, last := range d.named {
 		snap.Named = append(snap.Named, Naming{Type: typ, Last: last})
 	}
+	for _, r := range d.reserved {
+		snap.Reserved = append(snap.Reserved, r)
+	}
 	for _, pause := range d.pauses {
 		snap.Pauses = append(snap.Pauses, pause)
 	}
@@ -152,7 +163,7 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 		now: snap.Clock, aging: aging, fail: fail, count: count,
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
-		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, locking: map[string]Locked{},
+		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, giving: map[string]bool{}, locking: map[string]Locked{},
 		results: map[string]Result{}, superseded: map[string]*modelRequest{},
 		settling:   map[string]EndedLease{},
 		generation: snap.Generation, named: map[string]int{},
@@ -199,6 +210,10 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 		m.somePool(l.Type)
 		m.lock(l)
 	}
+	for _, r := range snap.Reserved {
+		m.name(r.Name)
+		m.reserve(r)
+	}
 	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	for _, w := range snap.Waiters {
 		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type),
@@ -231,7 +246,7 @@ func (m *model) somePool(typ string) *modelPool {
 }
 
 func (m *model) addPool(typ string) *modelPool {
-	p := &modelPool{m: m, Config: Config{Type: typ}, gone: true, next: -1, keys: map[string]int{}, written: map[string]int{}, aging: m.aging}
+	p := &modelPool{m: m, Config: Config{Type: typ}, gone: true, next: -1, out: map[string]bool{}, keys: map[string]int{}, written: map[string]int{}, aging: m.aging, names: m.names}
 	m.pools[typ] = p
 	m.order = append(m.order, p)
 	return p
@@ -242,12 +257,20 @@ func (m *model) configure(configs []Config) {
 	m.configs = configs
 	order := m.order
 	m.order = nil
-	for _, n := range m.names {
-		n.pool = nil
-	}
 	var names []string
 	for _, p := range order {
 		names = append(names, p.Names...)
+		for _, r := range p.queue {
+			if r.Name != "" && m.names[r.Name].pool == nil && !slices.Contains(names, r.Name) {
+				names = append(names, r.Name)
+			}
+		}
+	}
+	for _, n := range m.names {
+		n.pool = nil
+	}
+	for _, p := range order {
+		p.out = map[string]bool{}
 		p.Config, p.gone, p.limit, p.dirty = Config{Type: p.Type}, true, 0, true
 	}
 	for _, c := range configs {
@@ -261,6 +284,9 @@ func (m *model) configure(configs []Config) {
 		p.relimit()
 		for _, name := range c.Names {
 			m.name(name).pool = p
+			if m.names[name].reserved != nil {
+				p.out[name] = true
+			}
 		}
 	}
 	for _, p := range order {
@@ -277,7 +303,7 @@ func (m *model) configure(configs []Config) {
 			stayed[name] = true
 		}
 		for _, name := range p.Names {
-			if m.names[name].lease == nil && m.names[name].lock == nil && !stayed[name] {
+			if m.names[name].isFree() && !stayed[name] {
 				p.free = append(p.free, name)
 			}
 		}
@@ -286,7 +312,7 @@ func (m *model) configure(configs []Config) {
 		}
 	}
 	for _, name := range names {
-		if n := m.names[name]; n != nil && n.pool == nil && n.lease == nil && n.lock == nil {
+		if n := m.names[name]; n != nil && n.pool == nil && n.isFree() {
 			m.freeName(name)
 		}
 	}

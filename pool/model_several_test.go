@@ -105,7 +105,7 @@ func (r *modelRequest) fitsAll() bool {
 // isShut says whether one of several pools of r is paused or too small: then r is kept out of all.
 func (r *modelRequest) isShut() bool {
 	return r.several() && slices.ContainsFunc(r.wants(), func(w want) bool {
-		return w.pool.m.isPaused(w.pool) || w.units > w.pool.capacity()
+		return w.pool.m.isPaused(w.pool) || w.units > w.pool.capacity() || w.pool.tooFew(r)
 	})
 }
 
@@ -198,7 +198,7 @@ func (m *model) waitsElsewhere(p *modelPool, r *modelRequest) string {
 		if q == p {
 			continue
 		}
-		free := q.fits(r) && w.units <= q.capacity() && !m.isPaused(q) && q.due() <= m.now && q.mayPass(r, q.candidatesBefore(r))
+		free := q.fits(r) && !q.tooFew(r) && w.units <= q.capacity() && !m.isPaused(q) && q.due() <= m.now && q.mayPass(r, q.candidatesBefore(r))
 		if q == r.pool && (q.shuts(r) || q.behindKey(r)) {
 			free = false
 		}

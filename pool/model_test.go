@@ -38,6 +38,7 @@ type model struct {
 	asking    *modelRequest          // a request that is not known yet
 	ending    map[*modelLease]Reason // leases that end now, and why
 	leaving   map[string]error       // waiters that leave now, and what they are told
+	giving    map[string]bool        // reservations that end now, by name
 	removing  map[string]string      // ids that an operator removes now, and why
 	locking   map[string]Locked      // names that are locked now
 	settling  map[string]EndedLease  // by request whose last lease has ended
@@ -66,10 +67,12 @@ type modelPool struct {
 	gone      bool
 	limit     int // units that may be in use
 	free      []string
-	inUse     int            // units that are held
-	locked    int            // units
-	keys      map[string]int // how many leases and lock delays hold them
-	written   map[string]int // how many of these are of writers
+	names     map[string]*modelName // of the model
+	out       map[string]bool       // its names that are reserved
+	inUse     int                   // units that are held
+	locked    int                   // units
+	keys      map[string]int        // how many leases and lock delays hold them
+	written   map[string]int        // how many of these are of writers
 	queue     []*modelRequest
 	following int
 	active    int           // how many in the queue are active, including followers of those
@@ -90,6 +93,7 @@ type modelName struct {
 	pool           *modelPool // nil: no longer configured
 	lease          *modelLease
 	lock           *Locked
+	reserved       *Reservation
 	lastGeneration uint64
 	lastReason     Reason
 }

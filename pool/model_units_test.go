@@ -24,7 +24,7 @@ func (p *modelPool) fits(r *modelRequest) bool {
 	if p.Units == 0 && r.in(p) > len(p.free) {
 		return false
 	}
-	return p.hasRoom(r, p.inUse+p.locked)
+	return p.hasRoom(r, p.used())
 }
 
 func (p *modelPool) hasRoom(r *modelRequest, beside int) bool {
@@ -32,7 +32,7 @@ func (p *modelPool) hasRoom(r *modelRequest, beside int) bool {
 	if r.Overcommit {
 		most += p.Overcommit
 	}
-	return beside+r.in(p) <= most || beside == 0 && r.in(p) <= p.capacity()
+	return beside+r.in(p) <= most || beside == p.aside() && r.in(p) <= p.capacity()
 }
 
 // mayGo says whether neither a pause nor the pace holds r back.
@@ -56,6 +56,9 @@ func (p *modelPool) first() *modelRequest {
 
 // shuts says whether those that hold the key of r keep r out.
 func (p *modelPool) shuts(r *modelRequest) bool {
+	if r.Name != "" {
+		return !p.names[r.Name].isFree()
+	}
 	return p.written[r.Key] > 0 || p.keys[r.Key] > 0 && !r.ReadsKey
 }
 
@@ -65,22 +68,23 @@ func (p *modelPool) behindWriter(r *modelRequest) bool {
 }
 
 // keyOrder is which keys those that were looked at want, in the order of the queue.
-type keyOrder map[string]struct{ readers, writers int }
+type keyOrder map[claim]struct{ readers, writers int }
 
 // lets says whether r, the next that is looked at, is kept out neither by those that hold its key
 // nor by those before it.
 func (o keyOrder) lets(p *modelPool, r *modelRequest) bool {
-	if r.Key == "" {
-		return true
+	key := r.claim()
+	if key == (claim{}) {
+		return !p.tooFew(r)
 	}
-	before := o[r.Key]
-	lets := !p.shuts(r) && before.writers == 0 && (r.ReadsKey || before.readers == 0)
+	before := o[key]
+	lets := !p.shuts(r) && !p.tooFew(r) && before.writers == 0 && (r.ReadsKey || before.readers == 0)
 	if r.ReadsKey {
 		before.readers++
 	} else {
 		before.writers++
 	}
-	o[r.Key] = before
+	o[key] = before
 	return lets
 }
 
@@ -138,11 +142,9 @@ func (r *modelRequest) shares(w want) (leases, units int) {
 
 // nextNames are the names that p grants next: those that are free longest, or made-up names
 // that were not used for long.
-func (m *model) nextNames(p *modelPool, count int) []string {
+func (m *model) nextNames(p *modelPool, r *modelRequest, count int) []string {
 	if p.Units == 0 {
-		names := p.free[:count]
-		p.free = p.free[count:]
-		return names
+		return p.pick(r, count, m.count)
 	}
 	var names []string
 	for k := m.named[p.Type]; len(names) < count; {
@@ -151,7 +153,7 @@ func (m *model) nextNames(p *modelPool, count int) []string {
 			m.count("names begin again")
 		}
 		name := fmt.Sprint(p.Type, "-", k)
-		if n := m.names[name]; n != nil && (n.lease != nil || n.lock != nil) {
+		if n := m.names[name]; n != nil && !n.isFree() {
 			continue
 		}
 		names = append(names, name)
@@ -173,6 +175,9 @@ func (m *model) name(name string) *modelName {
 // freeName makes a name available, or forgets the oldest of those in no pool.
 func (m *model) freeName(name string) {
 	n := m.names[name]
+	if n.reserved != nil {
+		return
+	}
 	if n.pool != nil {
 		n.pool.free = append(n.pool.free, name)
 		n.pool.dirty = true
@@ -180,7 +185,7 @@ func (m *model) freeName(name string) {
 	}
 	if m.recalled = append(m.recalled, name); len(m.recalled) > simRecalled {
 		old := m.names[m.recalled[0]]
-		if old != nil && old.pool == nil && old.lease == nil && old.lock == nil {
+		if old != nil && old.pool == nil && old.isFree() {
 			delete(m.names, m.recalled[0])
 		}
 		m.recalled = m.recalled[1:]
@@ -219,7 +224,7 @@ func (m *sim) resize(ref Ref, r Resizing) {
 	default:
 		l := n.lease
 		p := m.pools[l.Type]
-		beside := p.inUse + p.locked - l.Units
+		beside := p.used() - l.Units
 		first := p.first()
 		wantUnits = l.Units
 		decided := true

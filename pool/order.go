@@ -203,7 +203,7 @@ func (g *ledger) addToQueue(r *request) {
 	if r.several() {
 		g.several++
 	}
-	if r.key = r.pool.key(r.Key); r.key != nil {
+	if r.key = r.pool.waitedFor(r); r.key != nil {
 		r.key.queue.insert(r)
 	}
 }

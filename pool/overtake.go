@@ -44,7 +44,7 @@ func (g *ledger) nextGrant(p *pool) (r, turn *request) {
 	if turn := first.turn(); !first.several() && p.fits(cmp.Or(turn, first)) {
 		return first, turn
 	}
-	if p.free(false) <= 0 { // nobody else fits either
+	if p.free(false) <= 0 && p.inUse() > p.setAside() { // nobody else fits either
 		return nil, nil
 	}
 	bound, looked := p.bound(), 0
@@ -70,7 +70,7 @@ func (g *ledger) nextGrant(p *pool) (r, turn *request) {
 // ahead of it who fits, or whom it must not overtake. The pace and pauses are not considered, nor are
 // the other pools of r.
 func (p *pool) isNext(r *request) bool {
-	if k := p.keys[r.Key]; k != nil && (k.busy(r) || k.firstAhead(r) != nil) {
+	if k := p.keyOf(r); k.busy(r) || k != nil && k.firstAhead(r) != nil {
 		return false
 	}
 	return p.lets(r)

@@ -39,6 +39,9 @@ type pool struct {
 	pacing Pacing // the durable part of rhythm: the last grant while there was a pace
 	timer  timer  // armed while only the pace delays the waiter that is next
 
+	wantedNames int     // how many of its names waiters want by name
+	reserved    []*slot // its names that are reserved, even if they are held still
+
 	// What the lock delay withholds after leases of this pool.
 	locked int     // units
 	locks  []*lock // names; the first to end comes first
@@ -103,19 +106,25 @@ func (p *pool) waiters() []*request {
 	return all
 }
 
-// all yields the leases of p in any order.
+// all yields the leases of p whose ends free something, in any order.
 func (p *pool) all(yield func(Lease) bool) {
 	for _, l := range p.held.items {
-		if !yield(l.Lease) {
+		if l.slot.reserved == nil && !yield(l.Lease) {
 			return
 		}
 	}
 }
 
-// allLocked yields the lock delays of p in the order in which they end.
+// allLocked yields the lock delays of p whose ends free something, and its reservations that end by
+// themselves as if they were lock delays, in any order.
 func (p *pool) allLocked(yield func(Locked) bool) {
 	for _, l := range p.locks {
-		if !yield(l.Locked) {
+		if l.slot.reserved == nil && !yield(l.Locked) {
+			return
+		}
+	}
+	for _, sl := range p.reserved {
+		if until := sl.reserved.Until; until > 0 && !yield(Locked{Units: 1, Until: until}) {
 			return
 		}
 	}
@@ -129,15 +138,21 @@ type slot struct {
 	lease *lease
 	lock  *lock // nil while there is a lease
 
+	reserved *reservation // nil: not reserved; a lease or lock delay may be there still
+	wanted   *key         // of those that wait for this name; nil: nobody does
+
 	lastGeneration uint64 // of the previous lease, and why that lease ended
 	lastReason     Reason
 }
 
-// free reports whether the name has neither a lease nor a lock delay.
-func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil }
+// free reports whether the name has neither a lease nor a lock delay nor a reservation.
+func (sl *slot) free() bool { return sl.lease == nil && sl.lock == nil && sl.reserved == nil }
 
 // key is a key of a pool that somebody holds or waits for. Either readers hold it, or one writer.
+// Those that wait for a certain name wait as writers of a key of their own, which is held while the
+// name is not free.
 type key struct {
+	slot   *slot // of that name, which alone says whether the key is held; nil: an ordinary key
 	name   string
 	leases []*lease // that hold it, in the order of their grants; none: at most lock delays do
 	lock   *lock    // the lock delay that ends last, perhaps over already; nil while nobody holds the key
@@ -185,7 +200,8 @@ type request struct {
 	Request
 	units   int // how many it wants, fixed when it came
 	pool    *pool
-	key     *key   // while it is in the queue; nil: it has none
+	slot    *slot  // the name that it wants; nil: any
+	key     *key   // while it is in the queue: its own, or that of the name; nil: it has none
 	arrival uint64 // position in the order of arrivals
 	arrived time.Duration
 
@@ -233,10 +249,11 @@ func (r *request) away() bool {
 	return w.missed || !w.active
 }
 
-// keptOut reports whether r holds nobody up: its key is not free for it, or one of its pools is shut.
+// keptOut reports whether r holds nobody up: its key is not free for it, one of its pools is shut, or
+// reservations leave fewer names than it wants.
 func (r *request) keptOut() bool {
 	w := r.whole()
-	return w.shut || w.key.keptOut(w)
+	return w.shut || w.key.keptOut(w) || !w.several() && w.pool.tooFewLeft(w)
 }
 
 // lead returns the request that waits or runs for r: its leader, or else r itself.

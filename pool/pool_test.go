@@ -114,6 +114,10 @@ func words(changes []Change) []string {
 			all = append(all, fmt.Sprintf("overtaken %s %d", c.Waiter.ID, c.Waiter.Overtaken))
 		case Moved:
 			all = append(all, fmt.Sprintf("moved %s to %d", c.Waiter.ID, c.Waiter.PriorityNow))
+		case NameReserved:
+			all = append(all, "reserved "+c.Reserved.Name)
+		case NameGivenBack:
+			all = append(all, "given back "+c.Reserved.Name)
 		case Missed:
 			all = append(all, "missed "+c.Waiter.ID)
 		case Returned:

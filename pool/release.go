@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// Release ends the lease that ref means. With a delay it makes the lease end delay from now,
+// Release ends the lease that ref means, or the reservation of its owner if ref has no generation
+// and the owner does not hold the name. With a delay it makes the lease end delay from now,
 // even if somebody renews it or its holder dies. A later call may move that time either way,
 // but cannot postpone the end of a broken lease. Releasing a free name does nothing. The Reason
-// is empty if the lease has ended or will end; [Other] if somebody else has the name, which
+// is empty if the lease has ended or will end; [Taken] if another has reserved the name; [Other] if somebody else has the name, which
 // changes nothing; [Later] if the owner got it again since; [Unknown] if there never was such a name.
 func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
@@ -18,9 +19,14 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	switch {
 	case sl == nil && !s.wasMadeUp(ref.Name):
 		return Unknown
-	case sl == nil || sl.lease == nil:
+	case sl == nil:
 		return ""
-	case !ref.matches(&sl.lease.Lease):
+	case sl.lease != nil && ref.matches(&sl.lease.Lease):
+	case sl.reserved.isMeant(ref):
+		return s.releaseReserved(sl, ref, delay)
+	case sl.lease == nil:
+		return ""
+	default:
 		return sl.lost(ref)
 	}
 	l := sl.lease

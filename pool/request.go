@@ -16,10 +16,15 @@ var (
 	// ErrNoOvercommit refuses a request that may exceed the limit, if the pool has no
 	// overcommit.
 	ErrNoOvercommit = errors.New("the pool has no overcommit: ask without it, or let an operator set overcommit: N, the units above the limit, in its configuration")
-	ErrQueueFull    = errors.New("too many requests wait for this pool")
-	ErrExhausted    = errors.New("no lease was free within the wait")
-	ErrEnded        = errors.New("the request has ended or was cancelled")
-	ErrConflict     = errors.New("the request id stands for another request")
+	// ErrNotInPool refuses a request for a name that the pool does not have.
+	ErrNotInPool = errors.New("the pool has no such name")
+	// ErrOneName refuses a request for a name and for more than that, or for a name of a counted
+	// pool.
+	ErrOneName   = errors.New("a request for a name is for one lease of a pool that lists its names, without a key")
+	ErrQueueFull = errors.New("too many requests wait for this pool")
+	ErrExhausted = errors.New("no lease was free within the wait")
+	ErrEnded     = errors.New("the request has ended or was cancelled")
+	ErrConflict  = errors.New("the request id stands for another request")
 	// ErrNotOwn refuses a request in the place of a lease that another owner holds.
 	ErrNotOwn = errors.New("a lease to replace is not the caller's own")
 	// ErrUnconfirmed is the [ErrEnded] of a grant that was not confirmed in time: its client
@@ -65,6 +70,10 @@ type Ask struct {
 	// Key, if not empty, is held by one request of the pool at a time, or by several that all
 	// read it: by their leases, and by the lock delays of these.
 	Key string
+	// Name, if not empty, is the name of a listed pool that the request wants, and no other. Such a
+	// request is for one unit, and has no Key. In a [Lease] it is hidden by the name that the lease
+	// has.
+	Name string
 	// Variant says what the run of a request does. It decides about merging with others of the
 	// same Key: see Coalesce.
 	Variant  string
@@ -78,7 +87,7 @@ type Ask struct {
 	Weighted bool
 
 	// Also is the other types of a request of several pools, and how much it wants of each: see
-	// [JoinAlso]. Everything else is about its first type. Not with Coalesce, nor with Overcommit,
+	// [JoinAlso]. Everything else is about its first type. Not with Name, Coalesce or Overcommit,
 	// and not of an Anonymous request.
 	Also string
 

@@ -40,6 +40,8 @@ func (s *Set) Advance(now time.Duration) {
 			s.unlock(on)
 		case *request:
 			s.leave(on)
+		case *reservation:
+			s.giveBack(on.slot)
 		case *pool:
 			s.touch(on) // the pace no longer delays the next grant
 		}
@@ -149,6 +151,12 @@ func (s *Set) Snapshot() Snapshot {
 		}
 	}
 	slices.SortFunc(snap.Locked, compareLocked)
+	for _, sl := range s.slots {
+		if sl.reserved != nil {
+			snap.Reserved = append(snap.Reserved, sl.reserved.Reservation)
+		}
+	}
+	slices.SortFunc(snap.Reserved, compareReserved)
 	snap.Pauses = slices.SortedFunc(maps.Values(s.pauses), func(a, b Pause) int { return cmp.Compare(a.Type, b.Type) })
 	return snap
 }
@@ -180,6 +188,12 @@ func (g *ledger) restore(snapshot Snapshot) error {
 			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
 		}
 		g.restoreLock(sl, g.pool(l.Type), l)
+	}
+	for _, r := range slices.SortedFunc(slices.Values(snapshot.Reserved), compareReserved) {
+		if r.Name == "" || g.slots[r.Name] != nil && g.slots[r.Name].reserved != nil {
+			return fmt.Errorf("reservation %+v is incomplete, or there twice", r)
+		}
+		g.setReserved(g.slot(r.Name), r)
 	}
 	return g.restoreRequests(snapshot)
 }
@@ -247,6 +261,9 @@ func (g *ledger) restoreWaiter(w Waiter) {
 	}
 	for _, a := range (Ask{Also: w.AlsoUnits}).Others() {
 		r.seatIn(g.pool(a.Type), a, max(a.Count, 1)) // with units it cannot fail
+	}
+	if w.Name != "" {
+		r.slot = g.slot(w.Name)
 	}
 	r.rank, r.standing = g.bestRank(r)
 	g.restorePlace(r, g.requests[w.Follows])

@@ -121,14 +121,14 @@ func (r *request) fits() bool {
 }
 
 // isShut reports whether one of the pools of r, a request of several, is paused, or smaller than
-// what r wants of it. Then r is kept out of all its queues, so that the trouble of one pool stops no
+// what r wants of it, or what reservations leave is. Then r is kept out of all its queues, so that the trouble of one pool stops no
 // other pool.
 func (g *ledger) isShut(r *request) bool {
 	if !r.several() {
 		return false
 	}
 	for seat := range r.places {
-		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() {
+		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() || seat.pool.tooFewLeft(seat) {
 			return true
 		}
 	}

@@ -44,7 +44,7 @@ func (m *sim) auditModel() {
 				}
 			}
 		}
-		if isFree := n.pool != nil && n.lease == nil && n.lock == nil; (free == 1) != isFree || free > 1 {
+		if isFree := n.pool != nil && n.isFree(); (free == 1) != isFree || free > 1 {
 			m.failf("%s is free %d times", name, free)
 		}
 	}
@@ -147,6 +147,19 @@ func (m *sim) auditRest(d *disk) {
 			m.failf("durable is %+v, want %+v", got, p.reports)
 		}
 	}
+	reserved := 0
+	for name, n := range m.names {
+		if n.reserved == nil {
+			continue
+		}
+		reserved++
+		if got := d.reserved[name]; got != *n.reserved {
+			m.failf("durable is reservation %+v, want %+v", got, *n.reserved)
+		}
+	}
+	if reserved != len(d.reserved) {
+		m.failf("%d reservations are durable, want %d", len(d.reserved), reserved)
+	}
 	if reported != len(d.reports) {
 		m.failf("reports of %d pools are durable, want %d", len(d.reports), reported)
 	}
@@ -182,7 +195,7 @@ func (m *sim) auditPools() {
 	pools := m.set.Pools(m.now)
 	i := 0
 	for _, p := range m.order {
-		if p.gone && p.inUse+p.locked == 0 {
+		if p.gone && p.used() == 0 {
 			continue
 		}
 		held := 0
@@ -193,7 +206,7 @@ func (m *sim) auditPools() {
 		}
 		got := pools[i]
 		i++
-		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Counted != (p.Units > 0) || got.InUse != p.inUse+p.locked || got.LockDelayed != p.locked || got.LockedFor != m.lockedFor(p) || got.Waiting != len(p.queue) || got.Following != p.following ||
+		if got.Type != p.Type || got.Capacity != p.capacity() || got.Limit != p.limit || got.Counted != (p.Units > 0) || got.InUse != p.used() || !m.areReserved(p, got.Reserved) || got.LockDelayed != p.locked || got.LockedFor != m.lockedFor(p) || got.Waiting != len(p.queue) || got.Following != p.following ||
 			got.NextGrantIn != max(0, p.due()-m.now) || len(got.Leases) != held {
 			m.failf("pool %+v, want %+v", got, p)
 		}
@@ -253,7 +266,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		}
 		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
-			w.Units != r.in(p) || w.Order != orders[r] || r.pool == p && (w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "") ||
+			w.Units != r.in(p) || w.Order != orders[r] || w.Name != r.Name || r.pool == p && (w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "") || r.Name != "" && w.KeyHolder != m.holderOf(r.Name) ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -280,7 +293,7 @@ func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 func (m *model) waitsBecause(p *modelPool, r *modelRequest, told string) bool {
 	if name, ok := strings.CutPrefix(told, "lock delay of "); ok {
 		n := m.names[name]
-		if n == nil || n.lock == nil || n.lock.Type != p.Type {
+		if n == nil || n.lock == nil || n.lock.Type != p.Type && name != r.Name {
 			return false
 		}
 		told = lockedUntil(n.lock.Until)
@@ -318,15 +331,18 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 	}
 	before := 0
 	for _, other := range p.queue[:p.place(r)] {
-		if !other.isShut() && !other.pool.shuts(other) && !other.pool.behindWriter(other) {
+		if !other.isShut() && !other.pool.shuts(other) && !other.pool.behindWriter(other) && !p.tooFew(other) {
 			before += other.in(p)
 		}
 	}
-	free, inUse := p.freeFor(r), p.inUse+p.locked
+	free, inUse := p.freeFor(r), p.used()
 	for _, l := range m.locksOf(p) {
+		if m.names[l.Name].reserved != nil {
+			continue
+		}
 		free += l.Units
 		inUse -= l.Units
-		if before+r.in(p) <= free || before == 0 && inUse == 0 {
+		if before+r.in(p) <= free || before == 0 && inUse == p.aside() {
 			return l.Until
 		}
 	}
@@ -340,7 +356,7 @@ func (m *model) isKeyOfLease(p *modelPool, key string) bool {
 
 // freeFor is how many units p may still grant to r.
 func (p *modelPool) freeFor(r *modelRequest) int {
-	free := p.limit - p.inUse - p.locked
+	free := p.limit - p.used()
 	if r.Overcommit {
 		free += p.Overcommit
 	}
@@ -361,10 +377,14 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
+	case r.isShut() && p.tooFew(r):
+		return fmt.Sprintf("wants %d, %d of %d reserved", r.in(p), len(p.out), p.capacity())
 	case r.isShut() && r.in(p) > p.capacity():
 		return fmt.Sprint("wants ", r.in(p))
 	case r.isShut(), r.pool != p && (r.pool.shuts(r) || r.pool.behindKey(r)):
 		return m.waitsElsewhere(p, r)
+	case r.Name != "" && p.shuts(r):
+		return m.whyNotFree(r.Name)
 	case r.pool == p && p.shuts(r) && !m.isKeyOfLease(p, r.Key):
 		locks := m.locksOf(p)
 		locks = slices.DeleteFunc(locks, func(l Locked) bool { return l.Key != r.Key })
@@ -374,6 +394,11 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	case r.pool == p && p.behindWriter(r):
 		m.count("behind a writer")
 		return "behind a writer"
+	case p.tooFew(r):
+		m.count("reservations leave too few")
+		return fmt.Sprintf("wants %d, %d of %d reserved", r.units, len(p.out), p.capacity())
+	case p.behindTooFew(r):
+		return "behind"
 	case free <= 0 && m.fitsAfterLocks(p, r) > 0:
 		return lockedUntil(m.fitsAfterLocks(p, r))
 	case free <= 0:
@@ -408,7 +433,7 @@ func (m *sim) status() {
 		return
 	}
 	want := Status{
-		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.inUse + p.locked, Capacity: p.capacity(),
+		State: StateQueued, Place: p.place(r) + 1, Length: len(p.queue), InUse: p.used(), Name: r.Name, Capacity: p.capacity(),
 		Limit: p.limit, Units: r.units, Key: r.Key,
 	}
 	if st.Oldest != nil != (p.inUse > 0) || st.Oldest != nil && m.names[st.Oldest.Name].lease.Lease != *st.Oldest {
@@ -421,7 +446,7 @@ func (m *sim) status() {
 		m.failf("%s waits because of %q, want %q", r.ID, st.Reason, m.reason(p, r))
 	}
 	if !ok || st.State != want.State || st.Place != want.Place || st.Length != want.Length || st.InUse != want.InUse ||
-		st.Order != p.orders()[r] || st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Key != want.Key || st.ReadsKey != r.ReadsKey {
+		st.Order != p.orders()[r] || st.Capacity != want.Capacity || st.Limit != want.Limit || st.Units != want.Units || st.Name != want.Name || st.Key != want.Key || st.ReadsKey != r.ReadsKey {
 		m.failf("status of %s is %+v, want %+v", r.ID, st, want)
 	}
 }

@@ -13,10 +13,15 @@ import (
 
 // do makes a call, at times with a clock that went back, and applies what changed.
 func (m *sim) do(call func(now time.Duration)) []Change {
-	now := m.now
 	if m.rand.IntN(20) == 0 { // the wall clock goes its own way
 		m.wall = simWall.Add(m.clock + time.Duration(m.rand.IntN(10_000)-5_000)*time.Millisecond)
 	}
+	return m.doAtWall(call)
+}
+
+// doAtWall is do while the wall clock stands still.
+func (m *sim) doAtWall(call func(now time.Duration)) []Change {
+	now := m.now
 	m.set.SetWall(m.wall)
 	if m.rand.IntN(50) == 0 {
 		now = max(0, now-time.Duration(m.rand.Int64N(int64(time.Hour))))
@@ -192,6 +197,10 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 		return err
 	case slices.ContainsFunc(asking.wants(), func(w want) bool { return w.units > w.pool.capacity() }):
 		return ErrTooMany
+	case q.Name != "" && (p.Units > 0 || units != 1 || q.Key != "" || q.Coalesce != 0):
+		return ErrOneName
+	case q.Name != "" && (m.names[q.Name] == nil || m.names[q.Name].pool != p):
+		return ErrNotInPool
 	case q.Overcommit && p.Overcommit == 0:
 		return ErrNoOvercommit
 	}
@@ -376,6 +385,8 @@ func (m *sim) release(ref Ref, delay time.Duration) {
 	switch {
 	case !m.isKnown(ref.Name):
 		want = Unknown
+	case m.isOfReservation(n, ref):
+		want = m.releaseReserved(n, ref, delay)
 	case n == nil || n.lease == nil:
 	case !n.lease.isMeant(ref):
 		want = n.lease.why(ref)
@@ -407,6 +418,8 @@ func (m *sim) finish(ref Ref, result Result) {
 	switch {
 	case !m.isKnown(ref.Name):
 		want = Unknown
+	case m.isOfReservation(n, ref):
+		want = m.releaseReserved(n, ref, 0)
 	case n == nil || n.lease == nil:
 	case !n.lease.isMeant(ref):
 		want = n.lease.why(ref)

@@ -145,10 +145,13 @@ func (m *sim) newRequest(o *owner) Request {
 			q.Owner = BindOwner("token", q.Owner)
 		}
 	}
+	if p.Units == 0 && m.rand.IntN(4) == 0 || m.rand.IntN(100) == 0 {
+		m.nameOne(p, &q)
+	}
 	if m.rand.IntN(3) == 0 {
 		q.Priority = m.somePriority()
 	}
-	if q.Coalesce == 0 && q.Type != m.world.alone && m.rand.IntN(m.world.severalEvery) == 0 {
+	if q.Coalesce == 0 && q.Name == "" && q.Type != m.world.alone && m.rand.IntN(m.world.severalEvery) == 0 {
 		q.Also = m.someAlso(q.Type)
 	}
 	if q.Also != "" {
@@ -244,6 +247,7 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			q.Key += "x"
 		case n < 90:
 			q.ReadsKey = !q.ReadsKey
+			q.Name += "x"
 		case n < 91:
 			q.Weighted = !q.Weighted
 		case n < 92:

@@ -20,6 +20,7 @@ func (m *sim) heal() {
 		m.resume(pause.Type)
 		m.check(nil)
 	}
+	m.giveAllBack()
 	for _, r := range slices.Clone(m.waiters) {
 		switch {
 		case !r.queued:

@@ -31,7 +31,9 @@ func (m *sim) operate() {
 // operatorActs does one of the things that an operator does to leases, waiters
 // and pools.
 func (m *sim) operatorActs() {
-	switch n := m.rand.IntN(55); {
+	switch n := m.rand.IntN(75); {
+	case n >= 55:
+		m.reserveSomething()
 	case n < 20:
 		m.breakSomething()
 	case n < 30:

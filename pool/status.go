@@ -48,7 +48,8 @@ type Status struct {
 	Units                  int           // how many it wants
 	Order                                // where the order puts it
 	Follows                string        // the id of the request that it has joined; empty: none
-	Key, KeyHolder         string        // its key, and the owner of a lease that holds that; both may be empty
+	Name                   string        // the name that it wants; empty: any
+	Key, KeyHolder         string        // its key, and the owner of a lease that holds that, or the name that it wants; all may be empty
 	ReadsKey               bool          // as in [Ask]
 	Reason                 string        // why it waits: see [WaiterStatus]
 	Estimate               time.Duration // how long it may still take if leases are held as long as usual
@@ -106,7 +107,7 @@ func (p *pool) oldest() *Lease {
 func (g *ledger) prospect(r *request) Status {
 	p := r.pool
 	place := p.queue.search(r) + 1
-	r.key, r.active, r.shut = p.keys[r.Key], true, g.isShut(r)
+	r.key, r.active, r.shut = p.keyOf(r), true, g.isShut(r)
 	return g.describe(r, place, len(p.queue)+1)
 }
 
@@ -125,7 +126,7 @@ func (g *ledger) describe(r *request, place, length int) Status {
 func (p *pool) status(r *request) Status {
 	return Status{
 		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
-		Units: r.units, Key: r.Key, ReadsKey: r.ReadsKey, KeyHolder: p.keyHolder(r.Key), Oldest: p.oldest(),
+		Units: r.units, Key: r.Key, ReadsKey: r.ReadsKey, Name: r.Name, KeyHolder: p.keyHolder(r), Oldest: p.oldest(),
 	}
 }
 
@@ -148,7 +149,8 @@ type PoolStatus struct {
 	Overcommit    int            // by how many units the limit may be exceeded
 	MayOvertake   int            // how many units may go ahead of a waiter that does not fit
 	Overtaken     int            // how many went ahead of the waiter that is next
-	InUse         int            // units that are held or LockDelayed
+	InUse         int            // units that are held, reserved or LockDelayed
+	Reserved      []Reserved     // its names that people have taken out, in the order in which they did; the units of those that nobody holds are in use
 	LockDelayed   int            // units that nobody holds, and that are not granted yet: see [Config]
 	LockedFor     time.Duration  // how long until the last of them may be granted again
 	Waiting       int            // requests that stand in the queue
@@ -179,17 +181,18 @@ type WaiterStatus struct {
 	Place     int    // 1 is next; followers come after the last of the queue
 	Follows   string // the id of the request that it has joined; empty: it stands in the queue itself
 	Owner     string
-	Units     int // how many it wants
-	Order         // of a request that has joined another: its own priority alone
+	Units     int    // how many it wants
+	Order            // of a request that has joined another: its own priority alone
+	Name      string // that it wants; empty: any
 	Key       string
 	ReadsKey  bool
-	KeyHolder string // the owner of a lease that holds the key; empty if none does
+	KeyHolder string // the owner of a lease that holds the key, or the name that it wants; empty if none does
 	Arrived   time.Duration
 	Away      bool // it is granted nothing until its client comes back
 
 	// Reason is why it waits: one of the Wait constants of package leaseapi, with the text that
-	// their comments add; after WaitKey, nothing. Empty if it waits only because its client is
-	// away.
+	// their comments add, but for the holder of a key or a name. Empty if it waits only because
+	// its client is away.
 	Reason                string
 	Estimate, EstimateMax time.Duration // as in [Status]
 }
@@ -220,7 +223,7 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStatus {
 	w := WaiterStatus{
 		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Units: r.units,
-		Key: r.Key, ReadsKey: r.ReadsKey, KeyHolder: p.keyHolder(r.Key),
+		Name: r.Name, Key: r.Key, ReadsKey: r.ReadsKey, KeyHolder: p.keyHolder(r),
 		Arrived: r.arrived, Away: r.away(),
 	}
 	if r.leader != nil {
@@ -264,7 +267,7 @@ func (s *Set) Totals(now time.Duration) []PoolStatus {
 func (s *Set) totals(p *pool) PoolStatus {
 	st := PoolStatus{
 		Type: p.Type, Counted: p.counted(), Unit: p.Unit, Capacity: p.Capacity(), Limit: p.limit.now(), Overcommit: p.Overcommit,
-		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following,
+		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following, Reserved: p.reservations(),
 		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now), MayOvertake: p.bound(),
 	}
 	if next, ok := p.next.first(); ok {

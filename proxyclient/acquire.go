@@ -29,7 +29,7 @@ import (
 //
 // Errors, each of which may be [ErrUnconfirmed] as well, are
 //
-//   - [ErrUnknownType], [ErrNeverGranted], [ErrEnded], [ErrOlder], [ErrRemoved],
+//   - [ErrUnknownType], [ErrUnknownName], [ErrNeverGranted], [ErrEnded], [ErrOlder], [ErrRemoved],
 //     [ErrSuperseded], a [CoalescedError], or any other error that the proxy answered;
 //   - [ErrUnreachable]: since its last good answer the proxy refused connections for 30 s
 //     or was silent for a minute (either for Wait, if that is shorter), or it answered with

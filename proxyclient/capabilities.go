@@ -16,7 +16,7 @@ const (
 	wireNames = 1 // names, and nothing else
 	wireIDs   = 2 // request ids, counts, generations, renewals, owners, late releases
 	wireUnits = 3 // keys, items, overcommit, resizes
-	wireSwaps = 4 // requests that replace leases, the age of names, priorities
+	wireSwaps = 4 // requests that replace leases, the age of names, priorities, requests for a name, reservations
 )
 
 // CapabilitiesOf derives from leases alone what their proxy can do with all of

@@ -14,6 +14,11 @@ import (
 var (
 	// ErrUnknownType: the proxy has no pool of that type.
 	ErrUnknownType = errors.New("unknown lease type")
+	// ErrUnknownName: the pool, or any pool, has no such name. The wrapping error says which names
+	// the pool has.
+	ErrUnknownName = errors.New("unknown name")
+	// ErrReserved: another owner has reserved the name. The wrapping error says who, and why.
+	ErrReserved = errors.New("reserved by another")
 	// ErrExhausted: no lease became free within the wait. See [ExhaustedError].
 	ErrExhausted = errors.New("no lease within the wait")
 	// ErrLost: the caller no longer holds the lease. See [LostError].

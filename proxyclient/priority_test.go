@@ -17,6 +17,7 @@ func TestWire4IsAskedFor(t *testing.T) {
 	}{
 		{Request{Priority: -7}, "a priority", "priority=-7"},
 		{Request{Key: "k", KeyMode: leaseapi.KeyRead}, "a key that is read", "key=k&key_mode=read"},
+		{Request{Name: "a"}, "a lease of a certain name", "name=a"},
 	} {
 		tt.request.Type, tt.request.RequestID, tt.request.Wait = "t", "R", time.Minute
 		for name, wire := range map[string]int{"wire 2": 2, "wire 3": 3, "wire 4": 0} {
@@ -44,6 +45,12 @@ func TestWire4IsAskedFor(t *testing.T) {
 	c, _ := serve(t, newOurs(t, "a"))
 	if _, err := c.Acquire(t.Context(), Request{Type: "t", Priority: 101}); err == nil || !strings.Contains(err.Error(), "priority 101: want -100 to 100") {
 		t.Errorf("error %v", err)
+	}
+	for _, r := range []Request{{Name: "a", Key: "k"}, {Name: "a", Count: 2}, {Name: "a", Items: new(1)}, {Name: "a", Overcommit: true}} {
+		r.Type = "t"
+		if _, err := c.Acquire(t.Context(), r); err == nil || !strings.Contains(err.Error(), "a request for a name is for one lease") {
+			t.Errorf("%+v: error %v", r, err)
+		}
 	}
 	for _, r := range []Request{{KeyMode: leaseapi.KeyRead}, {Key: "k", KeyMode: leaseapi.KeyRead, Coalesce: leaseapi.CoalesceJoin, Variant: "v"}} {
 		r.Type = "t"

@@ -321,6 +321,18 @@ func (c *Client) Move(ctx context.Context, requestID string, priority int, reaso
 	return reply, err
 }
 
+// Reserve takes a name out of its pool for req.Owner, at once if it is free, else when its holder
+// ends. The errors are also [ErrUnknownName], if no pool has the name, and [ErrReserved].
+func (c *Client) Reserve(ctx context.Context, req leaseapi.ReserveRequest) (reply leaseapi.ReserveReply, err error) {
+	if err := c.ensureWire(ctx, wireSwaps, "a reservation", &patience{limits: usualLimits}); err != nil {
+		return reply, fmt.Errorf("reserve: %w", err)
+	}
+	err = c.operate(ctx, "reserve", leaseapi.PathReserve, req, &reply)
+	r := &reply.Reservation
+	makePrintable(&reply.Type, &r.Name, &r.Owner, &r.Token, &r.Reason, &r.HeldBy)
+	return reply, err
+}
+
 // operatePool is operate for the pool of a type.
 func (c *Client) operatePool(ctx context.Context, what, path, typ string, req, reply any) error {
 	err := c.operate(ctx, what, path, req, reply)
@@ -352,6 +364,10 @@ func (c *Client) carryOut(ctx context.Context, what string, q call, done func(ou
 		err = ErrUnknownType
 	case o.is(leaseapi.ProblemUnknownRequest):
 		err = ErrUnknownRequest
+	case o.is(leaseapi.ProblemUnknownName):
+		err = &reworded{text: o.text(), err: ErrUnknownName}
+	case o.is(leaseapi.ProblemReserved):
+		err = &reworded{text: o.text(), err: ErrReserved}
 	case o.is(leaseapi.ProblemNotHeld):
 		err = &reworded{text: o.text(), err: ErrNotHeld}
 	default:

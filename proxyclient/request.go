@@ -22,6 +22,7 @@ type Request struct {
 	Also      []leaseapi.Also
 	Key       string        // two leases of a pool never have the same key, unless both read it; empty: no key
 	KeyMode   string        // [leaseapi.KeyRead] or [leaseapi.KeyWrite]; empty: the latter, or no key
+	Name      string        // of a listed pool: this one and no other, without a Key; empty: any
 	Owner     string        // holder of the leases; may be empty
 	RequestID string        // empty: Acquire makes a random one
 	TTL       time.Duration // requested TTL; zero: the default of the pool
@@ -69,6 +70,12 @@ func (r *Request) check() error {
 	if r.KeyMode == leaseapi.KeyRead && (r.Key == "" || r.Coalesce != "") {
 		key = cmp.Or(key, errors.New("a key is there to read, without coalesce"))
 	}
+	if r.Name != "" {
+		key = cmp.Or(key, leaseapi.CheckName(r.Name))
+		if r.Key != "" || r.Count > 1 || r.Items != nil || r.Overcommit {
+			key = cmp.Or(key, errors.New("a request for a name is for one lease, without a key, items or overcommit"))
+		}
+	}
 	if r.Items != nil {
 		items = leaseapi.CheckItems(*r.Items)
 		if r.Count > 0 {
@@ -98,6 +105,8 @@ func (r *Request) needs() (wire int, what string) {
 		return wireSwaps, "leases of several types at once"
 	case len(r.Replaces) > 0:
 		return wireSwaps, "a lease in the place of another"
+	case r.Name != "":
+		return wireSwaps, "a lease of a certain name"
 	case r.Priority != 0:
 		return wireSwaps, "a priority"
 	case r.KeyMode == leaseapi.KeyRead:
@@ -130,6 +139,9 @@ func (r *Request) addUnits(v url.Values) {
 	}
 	if r.Key != "" {
 		v.Set(leaseapi.ParamKey, r.Key)
+	}
+	if r.Name != "" {
+		v.Set(leaseapi.ParamName, r.Name)
 	}
 	if r.KeyMode == leaseapi.KeyRead {
 		v.Set(leaseapi.ParamKeyMode, r.KeyMode)
@@ -192,6 +204,9 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 	}
 	if err := checkGranted(reply.Names, count); err != nil {
 		return nil, err
+	}
+	if r.Name != "" && reply.Names[0] != r.Name {
+		return nil, fmt.Errorf("the proxy granted %q instead of %q", reply.Names[0], r.Name)
 	}
 	g := &Grant{RequestID: r.RequestID, Units: units}
 	if reply.RequestID == "" {

@@ -42,6 +42,8 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 			unknown.Type = unknown.Types[0]
 		}
 		return unknown
+	case o.is(leaseapi.ProblemUnknownName):
+		return &reworded{text: o.text(), err: ErrUnknownName}
 	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failure(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):

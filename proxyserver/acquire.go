@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -106,7 +107,9 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 			text += leaseapi.FormatUnknown(unknown.Types)
 		}
 		refuse(http.StatusNotFound, text)
-	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit):
+	case errors.Is(err, pool.ErrNotInPool):
+		h.answerNotInPool(w, p)
+	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit), errors.Is(err, pool.ErrOneName):
 		refuse(http.StatusBadRequest, err.Error())
 	case p.wire >= wireUnits && exhausted != nil:
 		answerExhausted(w, clock, exhausted)
@@ -127,6 +130,24 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	default:
 		unavailable(w, err)
 	}
+}
+
+// namesTold is how many names of a pool a request for another name is told: as many as people read.
+const namesTold = 10
+
+// answerNotInPool answers an acquire of a name that its pool does not have, with names that it has.
+func (h *handler) answerNotInPool(w http.ResponseWriter, p *acquireParams) {
+	var names []string
+	all := 0
+	if err := h.term().do(func(set *pool.Set, _ time.Duration) { names, all = set.Names(p.Type, namesTold) }); err != nil {
+		unavailable(w, err)
+		return
+	}
+	known := strings.Join(names, ", ")
+	if more := all - len(names); more > 0 {
+		known += fmt.Sprintf(" and %d more", more)
+	}
+	problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("pool %q has no name %q: it has %s", p.Type, p.Name, known))
 }
 
 // answerEnded answers an acquire whose request id has ended and gets no lease.
@@ -196,6 +217,8 @@ var refusals = []struct {
 	{pool.ErrTooMany, "too-many"},
 	{pool.ErrNoCost, "no-cost"},
 	{pool.ErrNoOvercommit, "no-overcommit"},
+	{pool.ErrNotInPool, "unknown-name"},
+	{pool.ErrOneName, "one-name"},
 	{pool.ErrExhausted, "exhausted"},
 	{pool.ErrQueueFull, "queue-full"},
 	{pool.ErrEnded, "ended"},

@@ -128,6 +128,7 @@ var titles = map[string]string{
 	leaseapi.ProblemUnauthorized:   "no valid token",
 	leaseapi.ProblemForbidden:      "not allowed",
 	leaseapi.ProblemUnknownName:    "no such name",
+	leaseapi.ProblemReserved:       "reserved by another",
 	leaseapi.ProblemNotHeld:        "not held",
 	leaseapi.ProblemUnknownType:    "no such pool",
 	leaseapi.ProblemRemoved:        "removed by an operator",

@@ -71,6 +71,14 @@ func (c caller) mayOperateOnAll(what string) error {
 	return forbiddenError(what + " takes a token without pools: it concerns all of them")
 }
 
+// mayReserve returns an error if c may not take a name out of the pool of a type, or give it back.
+func (c caller) mayReserve(typ string) error {
+	if err := c.mayOperate("to reserve a name, or to give it back,"); err != nil {
+		return err
+	}
+	return c.mayOperateOn(typ)
+}
+
 // may reports whether c may act on a lease or request of a type and a holder, an owner as the
 // pools know it. It may if it acquired the lease, or if the lease was acquired while the server
 // asked for no tokens.
@@ -109,6 +117,12 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req *leaseapi.Relea
 		}
 	}
 	for _, name := range req.Names {
+		if r, is := reservedBy(set, now, name, req.Owner); is {
+			if err := c.mayReserve(r.Type); err != nil {
+				return err
+			}
+			continue
+		}
 		l, held := set.Held(now, name)
 		_, owner := pool.SplitOwner(l.Owner)
 		// If another owner than the given one holds the name, the name is stale, not
@@ -156,9 +170,26 @@ func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
 	if owner == "" {
 		return pool.Ref{Name: name}
 	}
+	if r, is := reservedBy(set, now, name, owner); is {
+		return pool.Ref{Name: name, Owner: r.Owner} // mayRelease has seen to who may do so
+	}
 	l, _ := set.Held(now, name)
 	// mayRelease has refused a lease of another caller.
 	return pool.Ref{Name: name, Owner: pool.BindOwner(pool.CallerOf(l.Owner), owner)}
+}
+
+// reservedBy returns the reservation that a bare name means with an owner: that of the owner, unless
+// the owner has the lease of the name.
+func reservedBy(set *pool.Set, now time.Duration, name, owner string) (r pool.Reserved, is bool) {
+	if r, is = set.Reserved(now, name); !is || owner == "" {
+		return pool.Reserved{}, false
+	}
+	of := func(bound string) bool {
+		_, plain := pool.SplitOwner(bound)
+		return plain == owner
+	}
+	l, held := set.Held(now, name)
+	return r, of(r.Owner) && !(held && of(l.Owner))
 }
 
 // refuseCall answers a call that is forbidden, or that the term refused.

@@ -85,7 +85,7 @@ var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
 	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces, leaseapi.ParamPriority,
-	leaseapi.ParamKeyMode, leaseapi.ParamAlso,
+	leaseapi.ParamKeyMode, leaseapi.ParamAlso, leaseapi.ParamName,
 }
 
 // parseUnits reads the parameters of wire 3 and later.
@@ -132,6 +132,9 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	if err := p.parseKeyMode(query); err != nil {
 		return err
 	}
+	if err := p.parseName(query); err != nil {
+		return err
+	}
 	if err := p.parseReplaces(query); err != nil {
 		return err
 	}
@@ -163,6 +166,8 @@ func (p *acquireParams) parseAlso(query url.Values) error {
 	switch {
 	case p.Anonymous:
 		return errors.New("also goes with a request_id: a client of version 1 knows one type")
+	case p.Name != "":
+		return errors.New("also does not go with name: it is one lease")
 	case p.Coalesce != 0:
 		return errors.New("also does not go with coalesce: runs that merge wait for one pool")
 	case p.Overcommit:
@@ -209,6 +214,18 @@ func (p *acquireParams) parseKeyMode(query url.Values) error {
 		return errors.New("coalesce does not go with key_mode read: runs that merge exclude each other")
 	}
 	return nil
+}
+
+// parseName reads which name the request wants.
+func (p *acquireParams) parseName(query url.Values) error {
+	if !query.Has(leaseapi.ParamName) {
+		return nil
+	}
+	p.Name = query.Get(leaseapi.ParamName)
+	if p.Key != "" || p.Count > 1 || p.HasItems || p.Overcommit {
+		return errors.New("name goes with a count of one, and not with key, items or overcommit: it is one lease, which nobody else has")
+	}
+	return leaseapi.CheckName(p.Name)
 }
 
 // parseReplaces reads which leases the request takes the place of.

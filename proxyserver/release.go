@@ -176,16 +176,21 @@ func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, lea
 		answered(l, ref, end(set, now, ref, req), ended)
 	}
 	for i, name := range req.Names {
+		_, reserved := reservedBy(set, now, name, req.Owner)
 		ref := refOf(set, now, name, req.Owner)
 		ref.KnownAt = learned
 		why := pool.Other
 		if l, held := set.Held(now, name); !held || l.Generation == meant[i] {
 			why = set.Release(now, ref, delay)
 		}
-		if why == pool.Unknown {
+		switch {
+		case why == pool.Unknown:
 			return reply, name
+		case why == "" && reserved:
+			reply.Released = append(reply.Released, name)
+		default:
+			answered(leaseapi.Lease{Name: name}, ref, why, false)
 		}
-		answered(leaseapi.Lease{Name: name}, ref, why, false)
 	}
 	return reply, ""
 }

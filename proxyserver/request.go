@@ -46,7 +46,7 @@ func requestReply(clock clock, id string, st pool.Status, counted countedTypes) 
 		State:     string(st.State),
 		Place:     st.Place,
 		Length:    st.Length,
-		Reason:    reasonFor(st.Reason, st.KeyHolder),
+		Reason:    reasonFor(st.Reason, st.Name, st.KeyHolder),
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
 		Limit:     limitOf(st.Limit, st.Capacity),

@@ -96,6 +96,7 @@ var routes = map[string]route{
 	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*handler).serveBreak},
 	leaseapi.PathRemove:  {method: http.MethodPost, serve: (*handler).serveRemove},
 	leaseapi.PathMove:    {method: http.MethodPost, serve: (*handler).serveMove},
+	leaseapi.PathReserve: {method: http.MethodPost, serve: (*handler).serveReserve},
 	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},
 	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
 	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},

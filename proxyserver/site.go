@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -76,6 +77,22 @@ func (s site) Break(by auth.Token, req leaseapi.BreakRequest) error {
 	}
 	_, err := s.h.breakLease(callerOf(by.Caller()), req)
 	return err
+}
+
+func (s site) Reserve(by auth.Token, req leaseapi.ReserveRequest) error {
+	if err := checkReserve(req); err != nil {
+		return err
+	}
+	_, err := s.h.reserve(callerOf(by.Caller()), req)
+	return err
+}
+
+// GiveBack ends a reservation, whoever has it. On the wire its owner does that, by a release.
+func (s site) GiveBack(by auth.Token, name, reason string) error {
+	if err := cmp.Or(leaseapi.CheckName(name), checkReason(reason)); err != nil {
+		return err
+	}
+	return s.h.giveBackReserved(callerOf(by.Caller()), name, reason)
 }
 
 func (s site) Unavailable(err error) bool { return refusesAll(err) }

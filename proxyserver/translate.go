@@ -61,16 +61,22 @@ func limitOf(limit, capacity int) int {
 	return limit
 }
 
-// reasonFor returns why a request waits, with the holder of its key.
-func reasonFor(reason, keyHolder string) string {
-	if reason != leaseapi.WaitKey || keyHolder == "" {
+// reasonFor returns why a request waits, with the holder of its key, or of the name that it wants.
+func reasonFor(reason, name, keyHolder string) string {
+	if keyHolder == "" {
 		return reason
 	}
 	token, owner := pool.SplitOwner(keyHolder)
 	if owner == "" && token != "" {
 		owner = "token " + token
 	}
-	return reason + leaseapi.HeldBy + owner
+	switch {
+	case reason == leaseapi.WaitKey:
+		return reason + leaseapi.HeldBy + owner
+	case name != "" && reason == leaseapi.NameHeld(name, ""):
+		return leaseapi.NameHeld(name, owner)
+	}
+	return reason
 }
 
 // keyMode returns the key mode of a lease or waiter; empty if it is the usual one.
@@ -112,11 +118,26 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 		wire.Paused, wire.PausedSince = p.Paused.Reason, clock.wall(p.Paused.Since)
 		wire.PausedFor = leaseapi.Duration(round(clock.since(p.Paused.Since)))
 	}
+	wire.Reserved = len(p.Reserved)
+	for _, r := range p.Reserved[:min(len(p.Reserved), leaseapi.ListedReservations)] {
+		wire.Reservations = append(wire.Reservations, reservationOf(clock, r))
+	}
 	for i, l := range p.Leases {
 		wire.Leases[i] = poolLease(clock, l, p.Counted)
 	}
 	for _, w := range p.Waiters {
 		wire.Waiters = append(wire.Waiters, poolWaiter(clock, w))
+	}
+	return wire
+}
+
+// reservationOf translates a reservation for people, with times by the wall clock.
+func reservationOf(clock clock, r pool.Reserved) leaseapi.Reservation {
+	wire := leaseapi.Reservation{Name: r.Name, Reason: r.Reason, Age: leaseapi.Duration(round(clock.since(r.Since))), Since: clock.wall(r.Since)}
+	wire.Token, wire.Owner = pool.SplitOwner(r.Owner)
+	_, wire.HeldBy = pool.SplitOwner(r.Holder)
+	if r.Until > 0 {
+		wire.EndsIn, wire.EndsAt = leaseapi.Duration(round(max(0, clock.until(r.Until)))), clock.wall(r.Until)
 	}
 	return wire
 }
@@ -156,10 +177,11 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Count:   w.Units,
 		Key:     w.Key,
 		KeyMode: keyMode(w.ReadsKey),
+		Name:    w.Name,
 		Follows: w.Follows,
 		Age:     leaseapi.Duration(round(clock.since(w.Arrived))),
 		Since:   clock.wall(w.Arrived),
-		Reason:  reasonFor(w.Reason, w.KeyHolder),
+		Reason:  reasonFor(w.Reason, w.Name, w.KeyHolder),
 		Away:    w.Away,
 		Order:   orderOf(w.Order),
 	}

@@ -96,7 +96,7 @@ func TestLive(t *testing.T) {
 		events, _ := b.watch(t.Context(), "/ui/pools/q")
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		if first := parts(received(events)); len(first) != 7 {
+		if first := parts(received(events)); len(first) != 8 {
 			t.Errorf("at first it gets %v", first)
 		}
 		p.granted("type=q&request_id=a&owner=me")

@@ -23,6 +23,9 @@ func TestPageOperationsAreForOperators(t *testing.T) {
 		"/ui/remove": {"request": {"waits"}},
 		"/ui/move":   {"request": {"waits"}, "priority": {"5"}},
 		"/ui/break":  {"name": {"q-0"}, "generation": {num(held.Generation)}, "now": {"true"}},
+
+		"/ui/reserve":   {"type": {"q"}, "name": {"q-0"}, "for": {"1h"}},
+		"/ui/give-back": {"name": {"q-0"}},
 	}
 	for path, form := range forms {
 		form.Set("reason", "maintenance")
@@ -52,7 +55,7 @@ func TestPageOperationsAreForOperators(t *testing.T) {
 			t.Errorf("%s does not ask for a reason:\n%s", path, text)
 		}
 	}
-	if q := ops.pools()[0]; q.InUse != 1 || q.Waiting != 1 || q.Paused != "" || q.Leases[0].Broken != "" || q.Waiters[0].Priority != 0 {
+	if q := ops.pools()[0]; q.InUse != 1 || q.Waiting != 1 || q.Reserved != 0 || q.Paused != "" || q.Leases[0].Broken != "" || q.Waiters[0].Priority != 0 {
 		t.Errorf("something was done: %+v", q)
 	}
 }

@@ -103,7 +103,7 @@ func (a *app) acquire(ctx context.Context, o *acquireOptions) error {
 }
 
 // reacquire replaces the lease of a handle with a new one, from the same proxy unless --proxy
-// was typed. It asks for the old lease's type, count and key; each flag has precedence.
+// was typed. It asks for the old lease's type, count, key or name; each flag has precedence.
 func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
@@ -124,13 +124,21 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
 
-// repeat takes type, count, items, other types, key and its mode from the record of an earlier request,
-// unless flags give them. With another type the other types are not repeated.
+// repeat takes type, count, items, other types, key and its mode, or the name, from the record of an
+// earlier request, unless flags give them. A name is one of its type, and has neither count nor key nor
+// other types; with another type the other types are not repeated.
 func (o *takeOptions) repeat(r holder.Record) {
-	if o.also == nil && (o.typ == "" || o.typ == r.Type) {
+	sameType := o.typ == "" || o.typ == r.Type
+	if o.also == nil && o.name == "" && sameType {
 		o.also = r.Also
 	}
+	if o.key == "" && o.count <= 1 && o.items < 0 && o.also == nil && !o.overcommit && sameType {
+		o.name = cmp.Or(o.name, r.Name)
+	}
 	o.typ = cmp.Or(o.typ, r.Type)
+	if o.name != "" {
+		return
+	}
 	if o.count == 0 && o.items < 0 {
 		o.count = r.Count
 		if r.HasItems {

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // standIn plays an account for the jobs that are connected to it. It throttles a new job if more
@@ -74,7 +76,7 @@ func (a *standIn) endAll(atOnce, ever int) (last bool) {
 // lease after that are not throttled.
 func TestLimitFindsItself(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	pools := filepath.Join(t.TempDir(), "pools.yaml")
 	const config = "resources:\n- {type: install, max-count: 8, adapt: {floor: 2, start: 6}}\n"
 	if err := os.WriteFile(pools, []byte(config), 0o600); err != nil {
@@ -88,21 +90,21 @@ func TestLimitFindsItself(t *testing.T) {
 	var running sync.WaitGroup
 	defer running.Wait()
 	for i := range jobs {
-		log := w.path(fmt.Sprint("log-", i))
-		cmd := w.command("exec", "--type", "install", "--in-log", log, "--throttled-match", "Throttling|RequestLimitExceeded",
+		log := w.Path(fmt.Sprint("log-", i))
+		cmd := w.Command("exec", "--type", "install", "--in-log", log, "--throttled-match", "Throttling|RequestLimitExceeded",
 			"--", "bash", "-c", job, log)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		running.Go(func() {
-			if code := exitCode(cmd.Wait()); code != 0 {
+			if code := clitest.ExitCode(cmd.Wait()); code != 0 {
 				t.Errorf("a job ended with exit code %d", code)
 			}
 		})
 	}
-	w.await("all jobs to have come", func() bool { return a.endAll(w.pool("install").Limit, jobs) })
+	w.Await("all jobs to have come", func() bool { return a.endAll(w.Pool("install").Limit, jobs) })
 	running.Wait()
-	p, throttled := w.pool("install"), a.throttled
+	p, throttled := w.Pool("install"), a.throttled
 	if p.Limit != 4 || p.Wall != 5 || p.Moved == nil || p.Moved.From != 5 || p.Moved.Detail != `level=error msg="Throttling: Rate exceeded"` {
 		t.Errorf("the limit is %+v, moved %+v", p, p.Moved)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // newCgroup makes a cgroup v2 that counts memory, below the cgroup of the tests. If it cannot make
@@ -36,7 +38,7 @@ func newCgroup(t *testing.T) (dir string) {
 	}
 	t.Cleanup(func() {
 		// A cgroup can be removed only a moment after its last process has ended.
-		for end := time.Now().Add(patience); os.Remove(dir) != nil; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(clitest.Patience); os.Remove(dir) != nil; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Errorf("%s is still in use", dir)
 				return
@@ -66,7 +68,7 @@ func TestPeakOfRealCgroup(t *testing.T) {
 	if err := os.WriteFile(config, []byte("resources: [{type: mem, units: 64, unit: 1Mi}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOf(t, build(t, ""), "--config", config)
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", config)
 	// Two shells of 32 MiB each, which run at the same time.
 	const command = `for i in 1 2; do
   { a=$(head -c 33554432 /dev/zero | tr '\0' x); touch "$1/up-$i"; until test -e "$1/up-1" -a -e "$1/up-2"; do sleep 0.01; done; : "$a"; } &
@@ -74,7 +76,7 @@ done
 wait`
 	peak := func(want string) (mebibytes int) {
 		t.Helper()
-		exe := w.command("exec", "--type", "mem", "--", "sh", "-c", command, "sh", t.TempDir())
+		exe := w.Command("exec", "--type", "mem", "--", "sh", "-c", command, "sh", t.TempDir())
 		exe.Args = append([]string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, dir, exe.Path}, exe.Args[1:]...)
 		exe.Path = "/bin/sh"
 		var stderr bytes.Buffer

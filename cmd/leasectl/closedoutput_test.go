@@ -3,14 +3,16 @@ package main
 import (
 	"os"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // If nobody reads its output, leasectl does its work all the same. It ends as otherwise, and not
 // by SIGPIPE.
 func TestClosedOutput(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	ran := w.path("ran")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	ran := w.Path("ran")
 	for _, tt := range []struct {
 		stdout bool // stdout is closed, else stderr
 		args   []string
@@ -27,9 +29,9 @@ func TestClosedOutput(t *testing.T) {
 		{stdout: true, args: []string{"completion", "bash"}, want: exitFailure},
 	} {
 		for range 20 {
-			r, closed := newPipe(t)
+			r, closed := clitest.NewPipe(t)
 			r.Close()
-			cmd := w.command(tt.args...)
+			cmd := w.Command(tt.args...)
 			cmd.Env = append(cmd.Env, proxyVariable+"=") // a dry run
 			if tt.stdout {
 				cmd.Stdout = closed
@@ -38,7 +40,7 @@ func TestClosedOutput(t *testing.T) {
 			}
 			err := cmd.Run()
 			closed.Close()
-			if exitCode(err) != tt.want {
+			if clitest.ExitCode(err) != tt.want {
 				t.Fatalf("%v: %v, want exit code %d", tt.args, err, tt.want)
 			}
 		}

@@ -30,6 +30,8 @@ func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 		return usagef("--variant goes with --coalesce: say how the runs of a key merge, such as --coalesce join")
 	case o.mode == "":
 		return nil
+	case take.name != "":
+		return usagef("--coalesce %s does not go with --name: runs merge by their --key", o.mode)
 	case take.key == "":
 		return usagef("--coalesce %s goes with --key: say what is the same in the runs that merge", o.mode)
 	case take.keyMode == leaseapi.KeyRead:

@@ -21,12 +21,13 @@ const completionTime = time.Second
 func completeValues(root *cobra.Command, a *app) {
 	root.InitDefaultHelpCmd() // cobra would add the help command too late
 	arguments := map[string]cobra.CompletionFunc{
-		"break":  first(a.namesNow),
-		"pause":  first(a.typesNow),
-		"resume": first(a.typesNow),
-		"help":   first(func() []string { return helpWords(root) }),
-		"backup": nil, // files
-		"exec":   nil, // a command
+		"break":   first(a.namesNow),
+		"pause":   first(a.typesNow),
+		"resume":  first(a.typesNow),
+		"reserve": first(a.namesNow),
+		"help":    first(func() []string { return helpWords(root) }),
+		"backup":  nil, // files
+		"exec":    nil, // a command
 		"install-to": func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -40,6 +41,9 @@ func completeValues(root *cobra.Command, a *app) {
 		},
 		"names": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return beginning(typed, listed(typed, a.namesNow())), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		},
+		"name": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return beginning(typed, a.namesNow()), cobra.ShellCompDirectiveNoFileComp
 		},
 		"handle": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return beginning(typed, a.holder.Handles()), cobra.ShellCompDirectiveDefault

@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // A proxy that grants a lease and then fails every renewal does not delay an acquire for ever: the
@@ -16,8 +18,8 @@ func TestAcquireThatCannotBeConfirmed(t *testing.T) {
 	}
 	t.Parallel()
 	var released atomic.Bool
-	w := newWorld(t, build(t, ""), "install=1")
-	address, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	address, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
 		case "/lease/acquire":
 			out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"5m","renew_every":"1m40s","request_id":"` + req.URL.Query().Get("request_id") + `"}`))
@@ -28,13 +30,13 @@ func TestAcquireThatCannotBeConfirmed(t *testing.T) {
 			http.Error(out, "no store", 500)
 		}
 	}))
-	cmd := w.command("acquire", "--proxy", address, "--type", "install", "--wait-timeout", "1s")
+	cmd := w.Command("acquire", "--proxy", address, "--type", "install", "--wait-timeout", "1s")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	killed := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	killed := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
 	defer killed.Stop()
 	err := cmd.Run()
-	if code := exitCode(err); code != exitFailure {
+	if code := clitest.ExitCode(err); code != exitFailure {
 		t.Errorf("exit code %d, want %d", code, exitFailure)
 	}
 	if !strings.Contains(stderr.String(), "confirm the lease") || !released.Load() {

@@ -10,32 +10,26 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // demoRun is a demo in a world of its own: without PATH, and with a folder for temporary files.
 type demoRun struct {
 	*world
 	cmd    *exec.Cmd
-	output *liveLog
+	output *clitest.LiveLog
 }
 
 func startDemoRun(t *testing.T) *demoRun {
 	t.Helper()
-	program, err := exec.LookPath("leasectl") // this test binary
-	if err != nil {
+	w := newBareWorld(t, clitest.BuildAsTests(t))
+	output := w.Log
+	if err := os.Mkdir(filepath.Join(w.Dir, "tmp"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	output := new(liveLog)
-	w := &world{t: t, dir: shortDir(t), log: output}
-	w.program = filepath.Join(w.dir, "leasectl")
-	if err := os.Link(program, w.program); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Mkdir(filepath.Join(w.dir, "tmp"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	d := &demoRun{w, exec.Command(w.program, "demo", "--speed", "8"), output}
-	d.cmd.Env = []string{"TMPDIR=" + filepath.Join(w.dir, "tmp"), raceOptions + "=" + quickExit, "LEASECTL_OWNER=somebody", "http_proxy=http://192.0.2.1:1"}
+	d := &demoRun{w, exec.Command(w.Program, "demo", "--speed", "8"), output}
+	d.cmd.Env = []string{"TMPDIR=" + filepath.Join(w.Dir, "tmp"), "GORACE=" + os.Getenv("GORACE"), "LEASECTL_OWNER=somebody", "http_proxy=http://192.0.2.1:1"}
 	d.cmd.Stdout, d.cmd.Stderr = output, output
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -46,15 +40,15 @@ func startDemoRun(t *testing.T) *demoRun {
 // nothingLeft waits until no process and no file of the demo is left, and checks that nobody
 // listens at its address.
 func (d *demoRun) nothingLeft() {
-	d.t.Helper()
-	d.noneLeft()
-	d.await("the files to go", func() bool {
-		left, err := os.ReadDir(filepath.Join(d.dir, "tmp"))
+	d.T.Helper()
+	d.NoneLeft()
+	d.Await("the files to go", func() bool {
+		left, err := os.ReadDir(filepath.Join(d.Dir, "tmp"))
 		return err == nil && len(left) == 0
 	})
 	if resp, err := http.Get(d.url()); err == nil {
 		resp.Body.Close()
-		d.t.Errorf("somebody listens at %s still", d.url())
+		d.T.Errorf("somebody listens at %s still", d.url())
 	}
 }
 
@@ -67,7 +61,7 @@ func (d *demoRun) url() string {
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	d := startDemoRun(t)
-	d.await("a job", func() bool {
+	d.Await("a job", func() bool {
 		return strings.Contains(d.output.String(), "job-1 | leasectl: acquired install-0 for job-1\n")
 	})
 	resp, err := http.Get(d.url())
@@ -125,7 +119,7 @@ func TestDemoEndedEarly(t *testing.T) {
 			t.Parallel()
 			d := startDemoRun(t)
 			// Two work and two wait.
-			d.await("the jobs", func() bool { return strings.Contains(d.output.String(), "| job-4 waits") })
+			d.Await("the jobs", func() bool { return strings.Contains(d.output.String(), "| job-4 waits") })
 			if err := d.cmd.Process.Signal(c.sig); err != nil {
 				t.Fatal(err)
 			}

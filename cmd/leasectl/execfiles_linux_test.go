@@ -5,25 +5,27 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // TestFilesOfAnExec counts the files that one exec creates in its state directory: a lock, a record
 // and the names of its handle, and an entry of the journal.
 func TestFilesOfAnExec(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	w.run(0, "exec", "--type", "install", "--", "true") // makes the directories
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	w.Run(0, "exec", "--type", "install", "--", "true") // makes the directories
 	fd, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
 		t.Skipf("inotify: %v", err)
 	}
 	defer unix.Close(fd)
 	for _, dir := range []string{"state", "state/intents"} {
-		if _, err := unix.InotifyAddWatch(fd, w.path(dir), unix.IN_CREATE); err != nil {
+		if _, err := unix.InotifyAddWatch(fd, w.Path(dir), unix.IN_CREATE); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.run(0, "exec", "--type", "install", "--", "true")
+	w.Run(0, "exec", "--type", "install", "--", "true")
 	var created []string
 	buf := make([]byte, 64<<10)
 	n, err := unix.Read(fd, buf)

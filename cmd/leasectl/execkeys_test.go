@@ -12,6 +12,7 @@ import (
 
 	"github.com/creack/pty"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap/process"
 )
@@ -21,7 +22,7 @@ import (
 // If leasectl exited by itself instead of dying by the signal, bash would go on with the script.
 func TestInterruptedScript(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	const command = `"$0" exec --type install -- sh -c "echo ready; exec sleep 600"`
 	for _, tt := range []struct {
 		name, script string
@@ -37,13 +38,13 @@ func TestInterruptedScript(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, program, "install=1")
 			if tt.queues {
-				w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
+				w.Run(0, "acquire", "--type", "install", "--handle", w.Path("blocker"))
 			}
-			s := w.onTerminal("bash", "-c", tt.script+"; echo next", w.program)
+			s := w.onTerminal("bash", "-c", tt.script+"; echo next", w.Program)
 			if tt.queues {
-				w.await("it to queue", func() bool { return w.pool("install").Waiting == 1 })
+				w.Await("it to queue", func() bool { return w.Pool("install").Waiting == 1 })
 			} else {
-				w.await("it to have begun", func() bool {
+				w.Await("it to have begun", func() bool {
 					return strings.Contains(s.said.String(), "ready") || strings.Contains(s.said.String(), "IN USE")
 				})
 			}
@@ -51,7 +52,7 @@ func TestInterruptedScript(t *testing.T) {
 			if strings.Contains(s.said.String(), "next") {
 				t.Errorf("the script went on, and showed %q", s.said)
 			}
-			if p := w.pool("install"); p.Waiting != 0 || !tt.queues && p.InUse != 0 {
+			if p := w.Pool("install"); p.Waiting != 0 || !tt.queues && p.InUse != 0 {
 				t.Errorf("%d leases are held, %d requests wait", p.InUse, p.Waiting)
 			}
 		})
@@ -63,23 +64,23 @@ func TestInterruptedScript(t *testing.T) {
 // after ^C.
 func TestInterruptedScriptAfterRelease(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	var early atomic.Bool
 	var other atomic.Int64 // pid of the other process of the script
-	w.relayAnswers(func(r *http.Request) bool {
+	w.RelayAnswers(func(r *http.Request) bool {
 		if r.URL.Path == leaseapi.PathRelease {
 			early.Store(!process.Lives(int(other.Load())))
 		}
 		return true
 	})
-	s := w.onTerminal("bash", "-c", `sh -c 'echo $$ >other; exec sleep 600' | "$0" exec --type install -- sh -c "echo ready; exec sleep 600" </dev/tty`, w.program)
-	other.Store(int64(w.readPID(w.path("other"))))
+	s := w.onTerminal("bash", "-c", `sh -c 'echo $$ >other; exec sleep 600' | "$0" exec --type install -- sh -c "echo ready; exec sleep 600" </dev/tty`, w.Program)
+	other.Store(int64(w.readPID(w.Path("other"))))
 	s.awaits("ready")
 	s.interrupt()
 	if early.Load() {
 		t.Error("another process of the script was interrupted before the release")
 	}
-	if p := w.pool("install"); p.InUse != 0 {
+	if p := w.Pool("install"); p.InUse != 0 {
 		t.Errorf("%d leases are held", p.InUse)
 	}
 }
@@ -89,19 +90,19 @@ type onTerminal struct {
 	*world
 	*exec.Cmd
 	keys  *os.File
-	said  *liveLog
+	said  *clitest.LiveLog
 	shown chan struct{} // closed when said is complete
 }
 
 func (w *world) onTerminal(argv ...string) *onTerminal {
-	w.t.Helper()
-	s := &onTerminal{world: w, Cmd: exec.Command(argv[0], argv[1:]...), said: new(liveLog), shown: make(chan struct{})}
-	s.Dir, s.Env = w.dir, w.env
+	w.T.Helper()
+	s := &onTerminal{world: w, Cmd: exec.Command(argv[0], argv[1:]...), said: new(clitest.LiveLog), shown: make(chan struct{})}
+	s.Dir, s.Env = w.Dir, w.Env
 	var err error
 	if s.keys, err = pty.Start(s.Cmd); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.t.Cleanup(func() { s.keys.Close() })
+	w.T.Cleanup(func() { s.keys.Close() })
 	go func() {
 		defer close(s.shown)
 		io.Copy(s.said, s.keys) // until the session has ended
@@ -110,17 +111,17 @@ func (w *world) onTerminal(argv ...string) *onTerminal {
 }
 
 func (s *onTerminal) awaits(text string) {
-	s.t.Helper()
-	s.await(text, func() bool { return strings.Contains(s.said.String(), text) })
+	s.T.Helper()
+	s.Await(text, func() bool { return strings.Contains(s.said.String(), text) })
 }
 
 // interrupt types ^C, and waits for the command to end by SIGINT.
 func (s *onTerminal) interrupt() {
-	s.t.Helper()
+	s.T.Helper()
 	io.WriteString(s.keys, "\x03")
 	s.Wait()
 	<-s.shown
 	if ws := s.ProcessState.Sys().(syscall.WaitStatus); ws.Signal() != syscall.SIGINT {
-		s.t.Errorf("it ended with %v, and showed %q", s.ProcessState, s.said)
+		s.T.Errorf("it ended with %v, and showed %q", s.ProcessState, s.said)
 	}
 }

@@ -11,30 +11,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // A command that does not exist is exit code 127 at once, since the full pool is not asked.
 func TestMissingCommandAsksForNoLease(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
-	relay := w.relay()
-	w.run(exitNotFound, "exec", "--type", "install", "--", "no-such-command")
-	w.run(exitNotFound, "exec", "--type", "install", "--", "./no-such-file")
-	if requests := relay.requests(""); len(requests) > 0 {
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	w.Run(0, "acquire", "--type", "install", "--handle", w.Path("blocker"))
+	relay := w.Relay()
+	w.Run(exitNotFound, "exec", "--type", "install", "--", "no-such-command")
+	w.Run(exitNotFound, "exec", "--type", "install", "--", "./no-such-file")
+	if requests := relay.Requests(""); len(requests) > 0 {
 		t.Errorf("the proxy was asked: %v", requests)
 	}
-	w.run(0, "release", "--handle", w.path("blocker"))
+	w.Run(0, "release", "--handle", w.Path("blocker"))
 }
 
 // Each run has a higher LEASECTL_GENERATION than those before it, also the
 // attempts of one run.
 func TestGenerationGrows(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=2")
-	generations := w.run(0, "exec", "--type", "install", "--", "printenv", "LEASECTL_GENERATION")
-	generations += w.run(4, "exec", "--type", "install", "--count", "2", "--attempts", "2", "--retry-on", "4", "--",
+	w := newWorld(t, clitest.Build(t, ""), "install=2")
+	generations := w.Run(0, "exec", "--type", "install", "--", "printenv", "LEASECTL_GENERATION")
+	generations += w.Run(4, "exec", "--type", "install", "--count", "2", "--attempts", "2", "--retry-on", "4", "--",
 		"sh", "-c", "printenv LEASECTL_GENERATION; exit 4")
 	var before uint64
 	for line := range strings.Lines(generations) {
@@ -56,8 +57,8 @@ func TestExecAsProcess1(t *testing.T) {
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no PID namespaces here: %v: %s", err, out)
 	}
-	w := newWorld(t, build(t, ""), "install=1")
-	orphan := w.path("orphan")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	orphan := w.Path("orphan")
 	script := fmt.Sprintf(`sh -c 'sleep 0.1 & echo $! >%[1]s'
 read pid <%[1]s
 turns=0
@@ -66,53 +67,53 @@ while test -e /proc/$pid; do
 	turns=$((turns + 1)); test $turns -lt 400 || { cat /proc/$pid/status; exit 9; }
 done
 exit 5`, orphan)
-	args := append(unshare[1:], w.program, "exec", "--type", "install", "--", "sh", "-c", script)
+	args := append(unshare[1:], w.Program, "exec", "--type", "install", "--", "sh", "-c", script)
 	cmd := exec.Command(unshare[0], args...)
-	cmd.Dir, cmd.Env = w.dir, w.env
+	cmd.Dir, cmd.Env = w.Dir, w.Env
 	out, err := cmd.CombinedOutput()
-	if code := exitCode(err); code != 5 {
+	if code := clitest.ExitCode(err); code != 5 {
 		t.Errorf("exit code %d, want 5 (9: the orphan is a zombie)\n%s", code, out)
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // A command shorter than a second costs two requests. A longer one has its lease
 // confirmed once, a second after the grant.
 func TestConfirmLate(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	relay := w.relay()
-	var short []seen
-	w.await("a command shorter than a second", func() bool {
-		before := len(relay.requests(""))
-		w.run(0, "exec", "--type", "install", "--", "true")
-		short = relay.requests("")[before:]
-		return short[len(short)-1].at.Sub(short[0].at) < time.Second
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	relay := w.Relay()
+	var short []clitest.Seen
+	w.Await("a command shorter than a second", func() bool {
+		before := len(relay.Requests(""))
+		w.Run(0, "exec", "--type", "install", "--", "true")
+		short = relay.Requests("")[before:]
+		return short[len(short)-1].At.Sub(short[0].At) < time.Second
 	})
-	if len(short) != 2 || short[0].path != leaseapi.PathAcquire || short[1].path != leaseapi.PathRelease {
+	if len(short) != 2 || short[0].Path != leaseapi.PathAcquire || short[1].Path != leaseapi.PathRelease {
 		t.Errorf("a short command made the requests %v", short)
 	}
 
-	before, confirmed := len(relay.requests("")), w.path("confirmed")
-	cmd := w.command("exec", "--type", "install", "--", "sh", "-c", "until test -e "+confirmed+"; do sleep 0.01; done")
+	before, confirmed := len(relay.Requests("")), w.Path("confirmed")
+	cmd := w.Command("exec", "--type", "install", "--", "sh", "-c", "until test -e "+confirmed+"; do sleep 0.01; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.await("the confirmation, long before a renewal", func() bool { return len(relay.requests("")) >= before+2 })
+	w.Await("the confirmation, long before a renewal", func() bool { return len(relay.Requests("")) >= before+2 })
 	if err := os.WriteFile(confirmed, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	long := relay.requests("")[before:]
-	if len(long) != 3 || long[1].path != leaseapi.PathRenew || long[2].path != leaseapi.PathRelease {
+	long := relay.Requests("")[before:]
+	if len(long) != 3 || long[1].Path != leaseapi.PathRenew || long[2].Path != leaseapi.PathRelease {
 		t.Fatalf("a longer command made the requests %v", long)
 	}
-	if after := long[1].at.Sub(long[0].at); after < time.Second {
+	if after := long[1].At.Sub(long[0].At); after < time.Second {
 		t.Errorf("confirmed %v after the request, want a second after the grant", after)
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // KILL of leasectl before it has confirmed frees the lease when the grant stops
@@ -122,19 +123,19 @@ func TestKillBeforeConfirmation(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	confirmation := leaseapi.PathRenew
-	w.relay().silentFrom.Store(&confirmation) // on a slow machine it may come before the KILL
-	file := w.path("pid")
-	cmd := w.command("exec", "--type", "install", "--ttl", "10m", "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+	w.Relay().SilentFrom.Store(&confirmation) // on a slow machine it may come before the KILL
+	file := w.Path("pid")
+	cmd := w.Command("exec", "--type", "install", "--ttl", "10m", "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
 	pid := w.child(cmd, file)
 	cmd.Process.Kill()
 	cmd.Wait()
-	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-	if lives(pid) {
+	w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
+	if clitest.Lives(pid) {
 		t.Error("the command lives on")
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // TERM ends exec and acquire within 3 s although the proxy answers nothing: while
@@ -142,7 +143,7 @@ func TestKillBeforeConfirmation(t *testing.T) {
 func TestTermAgainstHungProxy(t *testing.T) {
 	t.Parallel()
 	const most = 5 * time.Second // a slow machine, but less than twice 3 s
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	for _, tt := range []hungProxy{
 		{name: "queued", args: []string{"exec"}, silentFrom: leaseapi.PathAcquire},
 		{name: "queued with a handle", args: []string{"exec", "--handle", "h"}, silentFrom: leaseapi.PathAcquire},
@@ -152,7 +153,7 @@ func TestTermAgainstHungProxy(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			promptly(t, most, func() time.Duration { return tt.terminate(newWorld(t, program, "install=1")) })
+			clitest.Promptly(t, most, func() time.Duration { return tt.terminate(newWorld(t, program, "install=1")) })
 		})
 	}
 }
@@ -168,37 +169,37 @@ type hungProxy struct {
 // terminate sends TERM to the command when the proxy is silent, and returns how long it
 // took to end.
 func (p hungProxy) terminate(w *world) (took time.Duration) {
-	t := w.t
-	relay := w.relay()
-	relay.silentFrom.Store(&p.silentFrom)
-	file := w.path("pid")
+	t := w.T
+	relay := w.Relay()
+	relay.SilentFrom.Store(&p.silentFrom)
+	file := w.Path("pid")
 	args := append(p.args, "--type", "install")
 	if p.args[0] == "exec" {
 		args = append(args, "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
 	}
-	cmd := w.command(args...)
+	cmd := w.Command(args...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if p.running {
 		w.child(cmd, file)
-		relay.silent.Store(true)
+		relay.Silent.Store(true)
 	} else {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer cmd.Process.Kill()
-		w.await("it to ask", func() bool { return relay.taken.Load() > 0 })
+		w.Await("it to ask", func() bool { return relay.Taken.Load() > 0 })
 	}
 	begun := time.Now()
 	cmd.Process.Signal(syscall.SIGTERM)
-	code := exitCode(cmd.Wait())
+	code := clitest.ExitCode(cmd.Wait())
 	took = time.Since(begun)
 	if code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d after %v\n%s", code, took, &stderr)
 	}
-	relay.silent.Store(false)
-	w.run(0, "recover")
-	w.run(0, "release", "--handle", "h")
-	w.wantHeld()
+	relay.Silent.Store(false)
+	w.Run(0, "recover")
+	w.Run(0, "release", "--handle", "h")
+	w.WantHeld()
 	return took
 }

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // failedReleases are proxies that give nothing back, each with the exit code of a release there.
@@ -33,7 +35,7 @@ var failedReleases = []struct {
 // nobody released the lease again.
 func TestFailedReleaseLeavesTheNames(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=20")
+	w := newWorld(t, clitest.Build(t, ""), "install=20")
 	var all sync.WaitGroup
 	for _, tt := range failedReleases {
 		for _, command := range []string{"release", "reacquire"} {
@@ -41,11 +43,11 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 				continue // the other proxy may be of version 1, so the lease's own proxy is asked
 			}
 			all.Go(func() {
-				address, closing := w.listen(tt.h)
+				address, closing := w.Listen(tt.h)
 				if tt.name == "dead" {
 					closing()
 				}
-				dir := w.path(strings.ReplaceAll(tt.name, " ", "-") + "-" + command)
+				dir := w.Path(strings.ReplaceAll(tt.name, " ", "-") + "-" + command)
 				if err := os.Mkdir(dir, 0o700); err != nil {
 					t.Error(err)
 					return
@@ -53,7 +55,7 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 				handle := filepath.Join(dir, "install.handle")
 				// An acquire of another case must not settle the leftovers of this one.
 				leasectl := func(args ...string) *exec.Cmd {
-					cmd := w.command(args...)
+					cmd := w.Command(args...)
 					cmd.Env = append(cmd.Env, "LEASECTL_STATE_DIR="+dir+"-state")
 					return cmd
 				}
@@ -67,7 +69,7 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 					return
 				}
 				args := []string{command, "--handle", handle, "--proxy", address}
-				if got := exitCode(leasectl(args...).Run()); got != tt.code {
+				if got := clitest.ExitCode(leasectl(args...).Run()); got != tt.code {
 					t.Errorf("%s, %s: exit code %d, want %d", tt.name, command, got, tt.code)
 				}
 				found, _ := filepath.Glob(filepath.Join(dir, "*.handle"))
@@ -87,7 +89,7 @@ func TestFailedReleaseLeavesTheNames(t *testing.T) {
 		}
 	}
 	all.Wait()
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // Recover asks a proxy that answers only with errors once, like a proxy that does not answer.
@@ -97,11 +99,11 @@ func TestRecoverFromProxyOfErrors(t *testing.T) {
 		t.Skip("takes ten seconds")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=2")
+	w := newWorld(t, clitest.Build(t, ""), "install=2")
 	w.killTwo()
 	var mu sync.Mutex
 	releases := make(map[string]bool)
-	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+	proxy, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 		body, _ := io.ReadAll(req.Body)
 		mu.Lock()
 		releases[string(body)] = true
@@ -109,9 +111,9 @@ func TestRecoverFromProxyOfErrors(t *testing.T) {
 		http.Error(out, "no store", http.StatusInternalServerError)
 	}))
 	var stderr bytes.Buffer
-	cmd := w.command("recover", "--proxy", proxy)
+	cmd := w.Command("recover", "--proxy", proxy)
 	cmd.Stderr = &stderr
-	code := exitCode(cmd.Run())
+	code := clitest.ExitCode(cmd.Run())
 	mu.Lock()
 	asked := len(releases)
 	mu.Unlock()
@@ -121,50 +123,50 @@ func TestRecoverFromProxyOfErrors(t *testing.T) {
 	if said := regexp.MustCompile(`exec .* was killed: .*no store`).FindAllString(stderr.String(), -1); len(said) != 2 {
 		t.Errorf("it is said of %d entries, want of both:\n%s", len(said), &stderr)
 	}
-	w.run(0, "recover")
-	w.wantHeld()
+	w.Run(0, "recover")
+	w.WantHeld()
 }
 
 // A signal that ends recover does not hide what recover has found until then.
 func TestInterruptedRecover(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=2")
+	w := newWorld(t, clitest.Build(t, ""), "install=2")
 	w.killTwo()
 	asked := make(chan struct{})
 	once := sync.OnceFunc(func() { close(asked) })
-	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+	proxy, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
 		http.Error(out, "no store", http.StatusInternalServerError)
 		once()
 	}))
 	var stderr bytes.Buffer
-	cmd := w.command("recover", "--proxy", proxy)
+	cmd := w.Command("recover", "--proxy", proxy)
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	<-asked
 	cmd.Process.Signal(syscall.SIGTERM)
-	if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
+	if code := clitest.ExitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d", code)
 	}
 	want := regexp.MustCompile(`^leasectl: exec .* was killed: release install-0: .*no store.*\nleasectl: ended by signal: terminated\n$`)
 	if !want.Match(stderr.Bytes()) {
 		t.Errorf("want %s, said:\n%s", want, &stderr)
 	}
-	w.run(0, "recover")
-	w.wantHeld()
+	w.Run(0, "recover")
+	w.WantHeld()
 }
 
 // killTwo leaves two leases of killed execs.
 func (w *world) killTwo() {
-	w.t.Helper()
+	w.T.Helper()
 	var killed []*exec.Cmd
 	for _, up := range []string{"one", "two"} {
-		cmd := w.command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch "+up+"; exec sleep 1000")
+		cmd := w.Command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch "+up+"; exec sleep 1000")
 		if err := cmd.Start(); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
-		w.await("the lease to be held", func() bool { return exists(w.path(up)) })
+		w.Await("the lease to be held", func() bool { return clitest.Exists(w.Path(up)) })
 		killed = append(killed, cmd)
 	}
 	for _, cmd := range killed {

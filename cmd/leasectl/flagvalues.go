@@ -301,6 +301,16 @@ func keyValue(p *string) pflag.Value {
 		"one key: run the command once for each")
 }
 
+// nameValue takes the name of a lease.
+func nameValue(p *string) pflag.Value {
+	return one(stringValue(p, "string", func(s string) error {
+		if leaseapi.CheckName(s) != nil {
+			return fmt.Errorf("want a name of 1 to %d bytes, without slash, white space or control characters", leaseapi.MaxName)
+		}
+		return nil
+	}), "one name: run the command once for each")
+}
+
 // ownerValue takes the name of an owner. If it is empty, [detectOwner] finds the owner.
 func ownerValue(p *string) pflag.Value {
 	return textValue(p, leaseapi.CheckOwner, fmt.Sprintf("an owner of at most %d bytes", leaseapi.MaxOwner))

@@ -5,28 +5,30 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // A full stderr that nobody reads delays a command by a second at most. The command does its work,
 // prints its data, and ends as otherwise.
 func TestFullStderrOfCommands(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	start := func(t *testing.T, w *world, args ...string) (cmd *exec.Cmd, stdout *strings.Builder) {
 		t.Helper()
-		cmd, stdout = w.command(args...), new(strings.Builder)
+		cmd, stdout = w.Command(args...), new(strings.Builder)
 		cmd.Stdout, cmd.Stderr = stdout, fullPipe(t)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		stuck := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
 		t.Cleanup(func() { stuck.Stop() })
 		return cmd, stdout
 	}
 	run := func(t *testing.T, w *world, want int, args ...string) (stdout string) {
 		t.Helper()
 		cmd, out := start(t, w, args...)
-		if code := exitCode(cmd.Wait()); code != want {
+		if code := clitest.ExitCode(cmd.Wait()); code != want {
 			t.Fatalf("leasectl %v: exit code %d, want %d (-1: stuck)", args, code, want)
 		}
 		return out.String()
@@ -35,15 +37,15 @@ func TestFullStderrOfCommands(t *testing.T) {
 	t.Run("acquire and release", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, program, "install=1")
-		handle := w.path("handle")
+		handle := w.Path("handle")
 		if out := run(t, w, 0, "acquire", "--verbose", "--type", "install", "--handle", handle); out != handle+"\n" {
 			t.Errorf("acquire printed %q", out)
 		}
-		w.wantHeld("install-0")
+		w.WantHeld("install-0")
 		if out := run(t, w, 0, "release", "--verbose", "--handle", handle); out != "install-0\n" {
 			t.Errorf("release printed %q", out)
 		}
-		w.wantHeld()
+		w.WantHeld()
 	})
 	t.Run("dry run, and errors", func(t *testing.T) {
 		t.Parallel()
@@ -52,20 +54,20 @@ func TestFullStderrOfCommands(t *testing.T) {
 		run(t, w, exitUsage, "acquire")
 		run(t, w, exitUnknownType, "acquire", "--type", "none")
 		run(t, w, exitNotFound, "exec", "--type", "install", "--", "no-such-command")
-		w.wantHeld()
+		w.WantHeld()
 	})
 	t.Run("wait", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, program, "install=1")
-		w.run(0, "acquire", "--type", "install", "--handle", w.path("blocker"))
-		cmd, out := start(t, w, "acquire", "--verbose", "--type", "install", "--handle", w.path("handle"))
-		w.await("the acquire to queue", func() bool { return w.pool("install").Waiting == 1 })
+		w.Run(0, "acquire", "--type", "install", "--handle", w.Path("blocker"))
+		cmd, out := start(t, w, "acquire", "--verbose", "--type", "install", "--handle", w.Path("handle"))
+		w.Await("the acquire to queue", func() bool { return w.Pool("install").Waiting == 1 })
 		time.Sleep(firstReport) // until it had to print a line about its wait
-		w.run(0, "release", "--handle", w.path("blocker"))
-		if code := exitCode(cmd.Wait()); code != 0 || out.String() != w.path("handle")+"\n" {
+		w.Run(0, "release", "--handle", w.Path("blocker"))
+		if code := clitest.ExitCode(cmd.Wait()); code != 0 || out.String() != w.Path("handle")+"\n" {
 			t.Errorf("exit code %d (-1: stuck), printed %q", code, out)
 		}
-		w.wantHeld("install-0")
-		w.run(0, "release", "--handle", w.path("handle"))
+		w.WantHeld("install-0")
+		w.Run(0, "release", "--handle", w.Path("handle"))
 	})
 }

@@ -12,20 +12,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
 // keeperPID returns the pid of the keeper that a handle names.
 func (w *world) keeperPID(handle string) int {
-	w.t.Helper()
+	w.T.Helper()
 	h, err := lockfile.OpenHandle(handle)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	r, err := h.Read()
-	if err != nil || !lives(r.KeeperPID) {
-		w.t.Fatalf("handle %s has keeper %d, which does not live (%v)", handle, r.KeeperPID, err)
+	if err != nil || !clitest.Lives(r.KeeperPID) {
+		w.T.Fatalf("handle %s has keeper %d, which does not live (%v)", handle, r.KeeperPID, err)
 	}
 	return r.KeeperPID
 }
@@ -33,15 +34,15 @@ func (w *world) keeperPID(handle string) int {
 // When the owner process is killed, the lease is free at once. The promise is 2 s.
 func TestKeeperReleasesWhenItsOwnerIsKilled(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	promptly(t, 2*time.Second, func() time.Duration {
-		owner, kill := w.owner()
-		handle := w.path(fmt.Sprint("h", owner))
-		w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	clitest.Promptly(t, 2*time.Second, func() time.Duration {
+		owner, kill := w.Owner()
+		handle := w.Path(fmt.Sprint("h", owner))
+		w.Run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
 		w.keeperPID(handle)
 		begun := time.Now()
 		kill()
-		w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+		w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
 		return time.Since(begun)
 	})
 }
@@ -49,10 +50,10 @@ func TestKeeperReleasesWhenItsOwnerIsKilled(t *testing.T) {
 // A keeper has no descriptor of the step above 2, and neither its pipes nor its terminal. It runs
 // in a session of its own.
 func TestKeeperInheritsNothing(t *testing.T) {
-	w := newWorld(t, build(t, ""), "install=1")
-	r, inherited := newPipe(t)
-	owner, kill := w.owner()
-	cmd := w.command("acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	r, inherited := clitest.NewPipe(t)
+	owner, kill := w.Owner()
+	cmd := w.Command("acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
 	cmd.ExtraFiles = []*os.File{inherited}
 	out, err := cmd.Output() // returns when no process has the pipe open
 	if err != nil {
@@ -62,7 +63,7 @@ func TestKeeperInheritsNothing(t *testing.T) {
 	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("somebody wrote %d bytes into a descriptor that nobody should have", n)
 	}
-	pid := w.keeperPID(w.path("h"))
+	pid := w.keeperPID(w.Path("h"))
 	for fd := range 3 {
 		target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
 		if err != nil || target != os.DevNull {
@@ -76,7 +77,7 @@ func TestKeeperInheritsNothing(t *testing.T) {
 		t.Errorf("its directory is %q, %v: it keeps a file system busy", dir, err)
 	}
 	kill()
-	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
+	w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
 }
 
 // A hundred keepers sleep until the next renewal. If one of their threads wakes and waits again,
@@ -93,12 +94,12 @@ func TestKeepersWakeForRenewalsOnly(t *testing.T) {
 	}
 	t.Parallel()
 	const keepers = 100
-	w := newWorld(t, build(t, ""), fmt.Sprintf("install=%d", keepers))
-	owner, kill := w.owner()
+	w := newWorld(t, clitest.Build(t, ""), fmt.Sprintf("install=%d", keepers))
+	owner, kill := w.Owner()
 	var pids []int
 	for i := range keepers {
-		handle := w.path(fmt.Sprintf("h%d", i))
-		w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+		handle := w.Path(fmt.Sprintf("h%d", i))
+		w.Run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
 		pids = append(pids, w.keeperPID(handle))
 	}
 	// Keepers renew every 100 s. At least one of these windows has none of the wake-ups above, on a
@@ -125,15 +126,15 @@ func TestKeepersWakeForRenewalsOnly(t *testing.T) {
 	}
 	// The next renewal comes after this test's patience, so the keeper of a released handle ends
 	// only because it was told.
-	w.run(0, "release", "--handle", w.path("h0"))
-	w.await("the keeper of a released handle to end", func() bool { return !lives(pids[0]) })
-	if !lives(pids[1]) {
+	w.Run(0, "release", "--handle", w.Path("h0"))
+	w.Await("the keeper of a released handle to end", func() bool { return !clitest.Lives(pids[0]) })
+	if !clitest.Lives(pids[1]) {
 		t.Error("the keeper of another handle ended")
 	}
 
 	begun := time.Now()
 	kill()
-	w.await("all leases to be free", func() bool { return w.pool("install").InUse == 0 })
+	w.Await("all leases to be free", func() bool { return w.Pool("install").InUse == 0 })
 	t.Logf("all %d leases were free %v after their owner was killed", keepers, time.Since(begun))
 }
 
@@ -182,49 +183,49 @@ func switches(t *testing.T, pids []int) (n int) {
 // first lease, which nobody used.
 func TestKeeperOfReplacedHandle(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 3*sharedTTL))
-	relay := w.relay()
-	owner, _ := w.owner()
-	handle := w.path("h")
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", clitest.ShortTTL(t, 9*time.Second))
+	relay := w.Relay()
+	owner, _ := w.Owner()
+	handle := w.Path("h")
 	acquire := []string{"acquire", "--type", "one", "--handle", handle, "--wait-timeout", "1m", "--owner-pid", strconv.Itoa(owner)}
-	w.run(0, acquire...)
+	w.Run(0, acquire...)
 	keeper := w.keeperPID(handle)
 	for _, suffix := range []string{"", ".json", ".lock"} {
 		os.Remove(handle + suffix)
 	}
-	w.run(0, acquire...)
-	if releases := relay.requests(leaseapi.PathRelease); len(releases) != 1 {
+	w.Run(0, acquire...)
+	if releases := relay.Requests(leaseapi.PathRelease); len(releases) != 1 {
 		t.Errorf("the releases are %v, want the keeper's", releases)
 	}
-	w.await("the first keeper to end", func() bool { return !lives(keeper) })
+	w.Await("the first keeper to end", func() bool { return !clitest.Lives(keeper) })
 }
 
 // A keeper whose handle is cleaned up, as with a workspace, still renews the lease for its owner,
 // and gives it back when the owner ends. Before, it did neither, and the lease ended with its TTL.
 func TestKeeperOutlivesItsHandle(t *testing.T) {
 	t.Parallel()
-	w := newWorldOf(t, build(t, ""), "--config", shortTTL(t, 2*sharedTTL))
-	relay := w.relay()
-	owner, kill := w.owner()
-	dir := w.path("workspace")
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", clitest.ShortTTL(t, 6*time.Second))
+	relay := w.Relay()
+	owner, kill := w.Owner()
+	dir := w.Path("workspace")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	handle := filepath.Join(dir, "h")
-	w.run(0, "acquire", "--type", "one", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	w.Run(0, "acquire", "--type", "one", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
 	keeper := w.keeperPID(handle)
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	before := len(relay.requests(leaseapi.PathRenew))
-	w.await("the second renewal", func() bool { return len(relay.requests(leaseapi.PathRenew)) >= before+2 })
+	before := len(relay.Requests(leaseapi.PathRenew))
+	w.Await("the second renewal", func() bool { return len(relay.Requests(leaseapi.PathRenew)) >= before+2 })
 	kill()
-	w.await("the keeper to end", func() bool { return !lives(keeper) })
-	if releases := relay.requests(leaseapi.PathRelease); len(releases) != 1 {
+	w.Await("the keeper to end", func() bool { return !clitest.Lives(keeper) })
+	if releases := relay.Requests(leaseapi.PathRelease); len(releases) != 1 {
 		t.Errorf("it made the releases %v, want one", releases)
 	}
-	w.wantHeld()
-	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // the history stays
+	w.WantHeld()
+	if left, _ := filepath.Glob(w.Path("state/[^h]*/*")); len(left) > 0 { // the history stays
 		t.Errorf("left behind: %v", left)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/creack/pty"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // The shell that started a keeper exits, and the terminal of both hangs up. The owner process lives
@@ -16,11 +18,11 @@ import (
 // process ends.
 func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	owner, kill := w.owner()
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	owner, kill := w.Owner()
 	// After the shell's exit a job of the shell still has the terminal.
-	shell := exec.Command("sh", "-c", `"$0" acquire --type install --handle h --owner-pid "$1"; sleep 600 & echo "job $!"`, w.program, strconv.Itoa(owner))
-	shell.Dir, shell.Env = w.dir, w.env
+	shell := exec.Command("sh", "-c", `"$0" acquire --type install --handle h --owner-pid "$1"; sleep 600 & echo "job $!"`, w.Program, strconv.Itoa(owner))
+	shell.Dir, shell.Env = w.Dir, w.Env
 	terminal, err := pty.Start(shell) // in a session of its own
 	if err != nil {
 		t.Fatal(err)
@@ -36,27 +38,27 @@ func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 	if err := shell.Wait(); err != nil {
 		t.Fatalf("%v: %s", err, &said)
 	}
-	keeper := w.keeperPID(w.path("h"))
+	keeper := w.keeperPID(w.Path("h"))
 	terminal.Close() // SIGHUP to the rest of the session
 	if _, err := io.ReadAll(terminal); err == nil {
 		t.Error("the terminal can still be read")
 	}
 	// This command takes longer than the SIGHUP would need to end the keeper.
-	w.run(0, "renew", "--handle", "h")
-	if !lives(keeper) || w.pool("install").InUse != 1 {
-		t.Errorf("the keeper lives: %t; %d leases are held", lives(keeper), w.pool("install").InUse)
+	w.Run(0, "renew", "--handle", "h")
+	if !clitest.Lives(keeper) || w.Pool("install").InUse != 1 {
+		t.Errorf("the keeper lives: %t; %d leases are held", clitest.Lives(keeper), w.Pool("install").InUse)
 	}
 	kill()
-	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-	w.await("the keeper to end", func() bool { return !lives(keeper) })
+	w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
+	w.Await("the keeper to end", func() bool { return !clitest.Lives(keeper) })
 }
 
 // If the end of its terminal kills a shell with its whole session, the keeper survives until it has
 // given the lease back.
 func TestKeeperGivesBackAfterAHangUp(t *testing.T) {
-	w := newWorld(t, build(t, ""), "install=1")
-	shell := exec.Command("sh", "-c", w.program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
-	shell.Dir, shell.Env = w.dir, w.env
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	shell := exec.Command("sh", "-c", w.Program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
+	shell.Dir, shell.Env = w.Dir, w.Env
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdin, err := shell.StdinPipe()
 	if err != nil {
@@ -73,9 +75,9 @@ func TestKeeperGivesBackAfterAHangUp(t *testing.T) {
 	if _, err := stdout.Read(make([]byte, 3)); err != nil {
 		t.Fatal(err)
 	}
-	pid := w.keeperPID(w.path("h"))
+	pid := w.keeperPID(w.Path("h"))
 	syscall.Kill(-shell.Process.Pid, syscall.SIGHUP)
 	shell.Wait()
-	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-	w.await("the keeper to end", func() bool { return !lives(pid) })
+	w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
+	w.Await("the keeper to end", func() bool { return !clitest.Lives(pid) })
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -22,14 +23,14 @@ import (
 // held the lock for two minutes.
 func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	relay, handle, keeper := w.keeperInVain()
 
 	var stderr bytes.Buffer
-	cmd := w.command("release", "--handle", handle)
+	cmd := w.Command("release", "--handle", handle)
 	cmd.Stderr = &stderr
 	begun := time.Now()
-	code := exitCode(cmd.Run())
+	code := clitest.ExitCode(cmd.Run())
 	took := time.Since(begun)
 	if code != exitUnreachable || !strings.Contains(stderr.String(), "lease proxy does not answer") {
 		t.Errorf("release: exit code %d after %v: %s", code, took, &stderr)
@@ -38,7 +39,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 		t.Errorf("release took %v", took)
 	}
 	t.Logf("a release by hand took %v: %s", took, &stderr)
-	if !lives(keeper) {
+	if !clitest.Lives(keeper) {
 		t.Fatal("the keeper has given up")
 	}
 	h, err := lockfile.OpenHandle(handle)
@@ -49,36 +50,36 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 		t.Errorf("the handle says %+v, %v: want what is owed", r, err)
 	}
 
-	relay.silent.Store(false)
-	w.await("the lease to be free", func() bool { return w.pool("install").InUse == 0 })
-	w.await("the keeper to end", func() bool { return !lives(keeper) })
-	w.run(0, "recover")
-	if left, _ := filepath.Glob(w.path("state/[^h]*/*")); len(left) > 0 { // none stays
+	relay.Silent.Store(false)
+	w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
+	w.Await("the keeper to end", func() bool { return !clitest.Lives(keeper) })
+	w.Run(0, "recover")
+	if left, _ := filepath.Glob(w.Path("state/[^h]*/*")); len(left) > 0 { // none stays
 		t.Errorf("left behind: %v", left)
 	}
-	if exists(handle + ".json") {
+	if clitest.Exists(handle + ".json") {
 		t.Error("the handle is still there")
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // keeperInVain starts a keeper that tries to give its lease back to a proxy that has gone silent.
-func (w *world) keeperInVain() (r *relay, handle string, keeper int) {
-	w.t.Helper()
-	r = w.relay()
-	owner, kill := w.owner()
-	handle = w.path("h")
-	w.run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+func (w *world) keeperInVain() (r *clitest.Relay, handle string, keeper int) {
+	w.T.Helper()
+	r = w.Relay()
+	owner, kill := w.Owner()
+	handle = w.Path("h")
+	w.Run(0, "acquire", "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
 	keeper = w.keeperPID(handle)
-	r.silent.Store(true)
+	r.Silent.Store(true)
 	kill()
 	h, err := lockfile.OpenHandle(handle)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.await("the keeper to try", func() bool { // a request that the relay took may be a renewal
+	w.Await("the keeper to try", func() bool { // a request that the relay took may be a renewal
 		record, err := h.Read()
-		return r.taken.Load() > 0 && err == nil && record.State == lockfile.StateReleasing
+		return r.Taken.Load() > 0 && err == nil && record.State == lockfile.StateReleasing
 	})
 	return r, handle, keeper
 }
@@ -87,8 +88,8 @@ func (w *world) keeperInVain() (r *relay, handle string, keeper int) {
 // leases that it owes to recover.
 func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
-	promptly(t, 5*time.Second, func() time.Duration { // 3 s, and a slow machine
+	program := clitest.Build(t, "")
+	clitest.Promptly(t, 5*time.Second, func() time.Duration { // 3 s, and a slow machine
 		w := newWorld(t, program, "install=1")
 		relay, _, keeper := w.keeperInVain()
 		process, err := os.FindProcess(keeper)
@@ -97,13 +98,13 @@ func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 		}
 		begun := time.Now()
 		process.Signal(os.Interrupt)
-		w.await("the keeper to end", func() bool { return !lives(keeper) })
+		w.Await("the keeper to end", func() bool { return !clitest.Lives(keeper) })
 		took := time.Since(begun)
-		relay.silent.Store(false)
-		if out := w.run(0, "recover"); !strings.HasPrefix(out, "released install-0: release ") {
+		relay.Silent.Store(false)
+		if out := w.Run(0, "recover"); !strings.HasPrefix(out, "released install-0: release ") {
 			t.Errorf("recover: %q", out)
 		}
-		w.wantHeld()
+		w.WantHeld()
 		return took
 	})
 }
@@ -112,9 +113,9 @@ func TestKeeperIsEndedWhileItReleases(t *testing.T) {
 // have arrived, and a second one would end another job's lease.
 func TestKeeperAloneReleasesFromVersionOne(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	var tries atomic.Int32
-	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+	proxy, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
 		case leaseapi.PathAcquire:
 			out.Header().Set("Content-Type", "application/json")
@@ -126,35 +127,35 @@ func TestKeeperAloneReleasesFromVersionOne(t *testing.T) {
 			http.NotFound(out, req)
 		}
 	}))
-	owner, kill := w.owner()
-	handle := w.path("h")
-	w.run(0, "acquire", "--proxy", proxy, "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
+	owner, kill := w.Owner()
+	handle := w.Path("h")
+	w.Run(0, "acquire", "--proxy", proxy, "--type", "install", "--handle", handle, "--owner-pid", strconv.Itoa(owner))
 	keeper := w.keeperPID(handle)
 	kill()
-	w.await("the keeper to try", func() bool { return tries.Load() == 1 })
+	w.Await("the keeper to try", func() bool { return tries.Load() == 1 })
 	for _, command := range [][]string{
 		{"release", "--handle", handle},
 		{"reacquire", "--proxy", proxy, "--type", "install", "--handle", handle},
 		{"release", "--proxy", proxy, "--names", "a"},
 	} {
 		var stderr bytes.Buffer
-		cmd := w.command(command...)
+		cmd := w.Command(command...)
 		cmd.Stderr = &stderr
-		if code := exitCode(cmd.Run()); code != exitFailure || !strings.Contains(stderr.String(), "is not sent again") {
+		if code := clitest.ExitCode(cmd.Run()); code != exitFailure || !strings.Contains(stderr.String(), "is not sent again") {
 			t.Errorf("%s: exit code %d: %s", command[0], code, &stderr)
 		}
 	}
-	w.await("the keeper to end", func() bool { return !lives(keeper) })
+	w.Await("the keeper to end", func() bool { return !clitest.Lives(keeper) })
 	if n := tries.Load(); n != 1 {
 		t.Errorf("it was sent %d times", n)
 	}
-	out := w.run(1, "recover")
+	out := w.Run(1, "recover")
 	if !strings.HasPrefix(out, "unconfirmed: a may still be held behind "+proxy) || strings.Count(out, "\n") != 1 {
 		t.Errorf("recover: %q", out)
 	}
-	w.run(0, "recover", "--forget", "a")
-	w.run(0, "release", "--handle", handle)
-	if exists(handle + ".json") {
+	w.Run(0, "recover", "--forget", "a")
+	w.Run(0, "release", "--handle", handle)
+	if clitest.Exists(handle + ".json") {
 		t.Error("the handle is still there")
 	}
 }

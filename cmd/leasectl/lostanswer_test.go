@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -25,12 +26,12 @@ func (w *world) swallow(isDeaf func(conn int) bool) { w.between(isDeaf, 1) }
 
 // between is swallow, and delivers each part of an answer as often as times says.
 func (w *world) between(isDeaf func(conn int) bool, times int) {
-	w.t.Helper()
-	proxy := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
-	socket := filepath.Join(w.dir, "swallow.sock")
+	w.T.Helper()
+	proxy := strings.TrimPrefix(w.Variable("LEASE_PROXY_SERVER_URL"), "unix://")
+	socket := filepath.Join(w.Dir, "swallow.sock")
 	l, err := net.Listen("unix", socket)
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	var relaying sync.WaitGroup
 	var mu sync.Mutex
@@ -71,7 +72,7 @@ func (w *world) between(isDeaf func(conn int) bool, times int) {
 			})
 		}
 	})
-	w.t.Cleanup(func() {
+	w.T.Cleanup(func() {
 		l.Close()
 		mu.Lock()
 		for _, c := range open {
@@ -80,7 +81,7 @@ func (w *world) between(isDeaf func(conn int) bool, times int) {
 		mu.Unlock()
 		relaying.Wait()
 	})
-	w.env = append(w.env, "LEASE_PROXY_SERVER_URL=unix://"+socket)
+	w.Env = append(w.Env, "LEASE_PROXY_SERVER_URL=unix://"+socket)
 }
 
 // A connection whose answers are swallowed costs half a minute, and the grant in the lost answer.
@@ -90,15 +91,15 @@ func TestAcquireWithSwallowedAnswer(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	w.swallow(func(conn int) bool { return conn == 0 })
 	begun := time.Now()
-	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
+	w.Run(0, "acquire", "--type", "install", "--handle", w.Path("h"))
 	if took := time.Since(begun); took > 2*time.Minute {
 		t.Errorf("took %s", took)
 	}
-	w.run(0, "release", "--handle", w.path("h"))
-	w.wantHeld()
+	w.Run(0, "release", "--handle", w.Path("h"))
+	w.WantHeld()
 }
 
 // If the answer with a grant is lost in a cut of the network that lasts until the grant has ended,
@@ -109,17 +110,17 @@ func TestAcquireThroughCut(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	w.swallow(func(int) bool { return !strings.Contains(w.log.String(), "msg=expired") })
-	out := w.run(0, "exec", "--type", "install", "--handle", w.path("h"), "--", "sh", "-c", "echo $LEASECTL_NAMES")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	w.swallow(func(int) bool { return !strings.Contains(w.Log.String(), "msg=expired") })
+	out := w.Run(0, "exec", "--type", "install", "--handle", w.Path("h"), "--", "sh", "-c", "echo $LEASECTL_NAMES")
 	if out != "install-0\n" {
 		t.Errorf("the child said %q", out)
 	}
-	w.wantHeld()
-	if l := w.ledger(); len(l.granted) != 2 {
-		t.Errorf("granted %d times, want once more after the cut\n%s", len(l.granted), w.log)
+	w.WantHeld()
+	if l := w.Ledger(); len(l.Granted) != 2 {
+		t.Errorf("granted %d times, want once more after the cut\n%s", len(l.Granted), w.Log)
 	}
-	if left, _ := filepath.Glob(w.path("state/intents/*")); len(left) > 0 {
+	if left, _ := filepath.Glob(w.Path("state/intents/*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -136,30 +137,30 @@ func TestStoppedWhileItsGrantEnds(t *testing.T) {
 		{"exec", "--shared", "name", "--type", "install", "--", "true"},
 		{"acquire", "--type", "install", "--handle", "h"},
 	}
-	w := newWorld(t, build(t, ""), "install="+strconv.Itoa(len(clients)))
+	w := newWorld(t, clitest.Build(t, ""), "install="+strconv.Itoa(len(clients)))
 	for i := range clients {
-		w.run(0, "acquire", "--type", "install", "--handle", w.path("before"+strconv.Itoa(i)))
+		w.Run(0, "acquire", "--type", "install", "--handle", w.Path("before"+strconv.Itoa(i)))
 	}
 	waiting := make([]*exec.Cmd, len(clients))
 	said := make([]bytes.Buffer, len(clients))
 	for i, args := range clients {
-		waiting[i] = w.command(args...)
+		waiting[i] = w.Command(args...)
 		waiting[i].Stderr = &said[i]
 		if err := waiting[i].Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer waiting[i].Process.Kill()
 	}
-	w.await("all to wait", func() bool { return w.pool("install").Waiting == len(clients) })
+	w.Await("all to wait", func() bool { return w.Pool("install").Waiting == len(clients) })
 	for _, cmd := range waiting {
 		cmd.Process.Signal(syscall.SIGSTOP)
 	}
 	for i := range clients {
-		w.run(0, "release", "--handle", w.path("before"+strconv.Itoa(i)))
+		w.Run(0, "release", "--handle", w.Path("before"+strconv.Itoa(i)))
 	}
-	w.await("all to be granted", func() bool { return w.pool("install").InUse == len(clients) })
-	for begun := time.Now(); w.pool("install").InUse > 0; time.Sleep(100 * time.Millisecond) {
-		if time.Since(begun) > leaseapi.ProvisionalTTL+patience {
+	w.Await("all to be granted", func() bool { return w.Pool("install").InUse == len(clients) })
+	for begun := time.Now(); w.Pool("install").InUse > 0; time.Sleep(100 * time.Millisecond) {
+		if time.Since(begun) > leaseapi.ProvisionalTTL+clitest.Patience {
 			t.Fatal("the grants do not end")
 		}
 	}
@@ -169,8 +170,8 @@ func TestStoppedWhileItsGrantEnds(t *testing.T) {
 			t.Errorf("%v: %v; it said:\n%s", clients[i], err, &said[i])
 		}
 	}
-	w.run(0, "release", "--handle", w.path("h"))
-	w.wantHeld()
+	w.Run(0, "release", "--handle", w.Path("h"))
+	w.WantHeld()
 }
 
 // If a proxy answers 500 to everything, acquire reports it meanwhile, and gives up within a minute
@@ -180,15 +181,15 @@ func TestAcquireFromProxyOfErrors(t *testing.T) {
 		t.Skip("takes a minute")
 	}
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	proxy, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	proxy, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, _ *http.Request) {
 		http.Error(out, "the quota service is on fire", http.StatusInternalServerError)
 	}))
 	var stderr bytes.Buffer
-	cmd := w.command("acquire", "--proxy", proxy, "--type", "install", "--handle", w.path("h"))
+	cmd := w.Command("acquire", "--proxy", proxy, "--type", "install", "--handle", w.Path("h"))
 	cmd.Stderr = &stderr
 	begun := time.Now()
-	code := exitCode(cmd.Run())
+	code := clitest.ExitCode(cmd.Run())
 	if took := time.Since(begun); code != exitUnreachable || took < 55*time.Second || took > 2*time.Minute {
 		t.Errorf("exit code %d after %s", code, took)
 	}
@@ -211,39 +212,39 @@ func TestAcquireFromProxyOfErrors(t *testing.T) {
 // "held-by-other".
 func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	w.run(0, "acquire", "--type", "install", "--handle", w.path("h"))
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	w.Run(0, "acquire", "--type", "install", "--handle", w.Path("h"))
 	var releases atomic.Int32
-	w.relayAnswers(func(req *http.Request) bool {
+	w.RelayAnswers(func(req *http.Request) bool {
 		return req.URL.Path != leaseapi.PathRelease || releases.Add(1) > 1
 	})
-	w.run(0, "release", "--proxy", w.variable("LEASE_PROXY_SERVER_URL"), "--handle", w.path("h"), "--delay", "1s", "--detach")
+	w.Run(0, "release", "--proxy", w.Variable("LEASE_PROXY_SERVER_URL"), "--handle", w.Path("h"), "--delay", "1s", "--detach")
 	if releases.Load() != 2 {
 		t.Errorf("sent %s times", strconv.Itoa(int(releases.Load())))
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // If the first answer to release --all is lost, it says that it does not know how much it released,
 // and removes the handles of the released leases. Before, it said that it released nothing.
 func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	w.run(0, "acquire", "--type", "install")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	w.Run(0, "acquire", "--type", "install")
 	var releases atomic.Int32
-	w.relayAnswers(func(req *http.Request) bool {
+	w.RelayAnswers(func(req *http.Request) bool {
 		return req.URL.Path != leaseapi.PathRelease || releases.Add(1) > 1
 	})
 	var stderr bytes.Buffer
-	cmd := w.command("release", "--all", "--owner", "job-1")
+	cmd := w.Command("release", "--all", "--owner", "job-1")
 	cmd.Stderr = &stderr
 	err := cmd.Run()
 	const want = "leasectl: released all of job-1: the answer to an earlier try was lost, and this one found 0 leases and 0 waiting requests\n"
-	if code := exitCode(err); code != 0 || stderr.String() != want {
+	if code := clitest.ExitCode(err); code != 0 || stderr.String() != want {
 		t.Errorf("exit code %d; it said:\n%s", code, &stderr)
 	}
-	w.wantHeld()
-	if left, _ := filepath.Glob(w.path("state/lease-*")); len(left) > 0 {
+	w.WantHeld()
+	if left, _ := filepath.Glob(w.Path("state/lease-*")); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
 }
@@ -255,7 +256,7 @@ func TestAnswersComeTwice(t *testing.T) {
 	if err := os.WriteFile(pools, []byte("resources:\n- {type: install, state: free, names: [i-0]}\n- {type: mem, units: 100}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOf(t, build(t, ""), "--config", pools)
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", pools)
 	w.between(func(int) bool { return false }, 2)
 	for _, args := range []string{
 		"acquire --handle h --type install", "renew --handle h", "reacquire --handle h", "release --handle h",
@@ -263,14 +264,14 @@ func TestAnswersComeTwice(t *testing.T) {
 		"exec --type install -- sleep 0.1",
 	} {
 		var stderr bytes.Buffer
-		cmd := w.command(strings.Fields(args)...)
+		cmd := w.Command(strings.Fields(args)...)
 		cmd.Stderr = &stderr
-		if code := exitCode(cmd.Run()); code != 0 || strings.Contains(stderr.String(), "HTTP") {
+		if code := clitest.ExitCode(cmd.Run()); code != 0 || strings.Contains(stderr.String(), "HTTP") {
 			t.Errorf("%s: exit code %d\n%s", args, code, &stderr)
 		}
 	}
 	for _, typ := range []string{"install", "mem"} {
-		if p := w.pool(typ); p.InUse+p.Waiting > 0 {
+		if p := w.Pool(typ); p.InUse+p.Waiting > 0 {
 			t.Errorf("held: %+v", p)
 		}
 	}

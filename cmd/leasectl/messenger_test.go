@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // ready is closed, so that writes do not wait for signal handlers.
@@ -18,7 +20,7 @@ var ready = func() <-chan struct{} { c := make(chan struct{}); close(c); return 
 // Messages are written in the order in which they were queued, and all before close returns.
 func TestMessengerOrder(t *testing.T) {
 	t.Parallel()
-	r, w := newPipe(t)
+	r, w := clitest.NewPipe(t)
 	m := newMessenger(w, ready)
 	var want strings.Builder
 	for i := range queueSize / 2 {
@@ -40,7 +42,7 @@ func TestMessengerOrder(t *testing.T) {
 // flush returns when the messages before it are written.
 func TestMessengerFlush(t *testing.T) {
 	t.Parallel()
-	r, w := newPipe(t)
+	r, w := clitest.NewPipe(t)
 	m := newMessenger(w, ready)
 	defer m.close()
 	var want string
@@ -70,7 +72,7 @@ func TestMessengerFlush(t *testing.T) {
 // dropped, and a line in their place says how many of them were lines.
 func TestMessengerDrops(t *testing.T) {
 	t.Parallel()
-	r, w := newPipe(t)
+	r, w := clitest.NewPipe(t)
 	m := newMessenger(w, ready)
 	line := strings.Repeat("x", 1<<10) // some 64 lines fill the pipe
 	const lines = 2*queueSize + 10
@@ -107,7 +109,7 @@ func TestMessengerDrops(t *testing.T) {
 // A line in the log's format says how many lines of a log were dropped, in their place.
 func TestMessengerDropsLogLines(t *testing.T) {
 	t.Parallel()
-	r, w := newPipe(t)
+	r, w := clitest.NewPipe(t)
 	m := newMessenger(w, ready)
 	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
 	const lines = logSize + 1000
@@ -149,7 +151,7 @@ func TestMessengerDropsLogLines(t *testing.T) {
 // counted.
 func TestMessengerCountsWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	r, w := newPipe(t)
+	r, w := clitest.NewPipe(t)
 	r.Close()
 	m := newMessenger(w, ready)
 	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
@@ -181,7 +183,7 @@ func idle(t *testing.T, m *messenger) {
 // close gives a busy reader closeTime, and no more.
 func TestMessengerClosesUnread(t *testing.T) {
 	t.Parallel()
-	r, w := newPipe(t)
+	r, w := clitest.NewPipe(t)
 	defer r.Close() // ends the write
 	m := newMessenger(w, ready)
 	for range queueSize + 1 {

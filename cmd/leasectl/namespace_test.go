@@ -5,6 +5,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // Two PID namespaces share a state directory, as two containers of one machine may. A pid means
@@ -15,22 +17,22 @@ func TestJournalBetweenPIDNamespaces(t *testing.T) {
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no PID namespaces here: %v: %s", err, out)
 	}
-	w := newWorld(t, build(t, ""), "install=2")
+	w := newWorld(t, clitest.Build(t, ""), "install=2")
 	inside := func(args ...string) *exec.Cmd {
-		cmd := exec.Command(unshare[0], append(append(unshare[1:len(unshare):len(unshare)], w.program), args...)...)
-		cmd.Dir, cmd.Env = w.dir, w.env
+		cmd := exec.Command(unshare[0], append(append(unshare[1:len(unshare):len(unshare)], w.Program), args...)...)
+		cmd.Dir, cmd.Env = w.Dir, w.Env
 		return cmd
 	}
 	hold := []string{"exec", "--parent-death", "KILL", "--type", "install", "--", "sleep", "600"}
 
-	here, there := w.command(hold...), inside(hold...)
+	here, there := w.Command(hold...), inside(hold...)
 	for _, cmd := range []*exec.Cmd{here, there} {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.await("both to hold a lease", func() bool { return w.pool("install").InUse == 2 })
-	if out := w.run(0, "recover"); out != "" {
+	w.Await("both to hold a lease", func() bool { return w.Pool("install").InUse == 2 })
+	if out := w.Run(0, "recover"); out != "" {
 		t.Errorf("recover here took a living process for dead: %s", out)
 	}
 	if out, err := inside("recover").Output(); err != nil || len(out) > 0 {
@@ -47,14 +49,14 @@ func TestJournalBetweenPIDNamespaces(t *testing.T) {
 	there.Wait()
 	// A process that ends has its locks for a moment longer than its program in /proc.
 	var settled string
-	w.await("recover here to settle for the killed process there", func() bool {
-		settled = w.run(0, "recover")
+	w.Await("recover here to settle for the killed process there", func() bool {
+		settled = w.Run(0, "recover")
 		return settled != ""
 	})
 	if !strings.HasPrefix(settled, "released install-") {
 		t.Errorf("recover here, after the process there was killed: %s", settled)
 	}
-	if n := w.pool("install").InUse; n != 0 {
+	if n := w.Pool("install").InUse; n != 0 {
 		t.Errorf("%d leases are still held", n)
 	}
 }
@@ -68,16 +70,16 @@ func TestSharedBetweenTimeNamespaces(t *testing.T) {
 	if out, err := exec.Command(unshare[0], append(unshare[1:], "true")...).CombinedOutput(); err != nil {
 		t.Skipf("no time namespaces here: %v: %s", err, out)
 	}
-	w := newWorld(t, build(t, ""), "one=2")
-	hold := shared("S", nil, "sleep 600")
-	here, there := w.command(hold...), w.command(hold...)
+	w := newWorld(t, clitest.Build(t, ""), "one=2")
+	hold := []string{"exec", "--type", "one", "--shared", "S", "--parent-death", "KILL", "--", "sleep", "600"}
+	here, there := w.Command(hold...), w.Command(hold...)
 	there.Path, there.Args = "/usr/bin/env", append(append([]string{"env"}, unshare...), there.Args...)
 	for _, cmd := range []*exec.Cmd{there, here} {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		defer func() { cmd.Process.Signal(syscall.SIGKILL); cmd.Wait() }()
-		w.await("a command to run", func() bool { return w.pool("one").InUse > 0 })
+		w.Await("a command to run", func() bool { return w.Pool("one").InUse > 0 })
 	}
-	w.await("each to have a lease of its own", func() bool { return w.pool("one").InUse == 2 })
+	w.Await("each to have a lease of its own", func() bool { return w.Pool("one").InUse == 2 })
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // trouble is a proxy that grants no lease.
@@ -67,14 +69,14 @@ var troubles = []trouble{
 // handle and succeeds.
 func TestOptional(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1", "full=1")
-	w.run(0, "acquire", "--type", "full", "--handle", "blocker")
+	w := newWorld(t, clitest.Build(t, ""), "install=1", "full=1")
+	w.Run(0, "acquire", "--type", "full", "--handle", "blocker")
 	var all sync.WaitGroup // run together, so that the test takes as long as the slowest
 	for i, tt := range troubles {
-		address := w.variable("LEASE_PROXY_SERVER_URL")
+		address := w.Variable("LEASE_PROXY_SERVER_URL")
 		if tt.h != nil {
 			var closing func()
-			if address, closing = w.listen(tt.h); tt.name == "absent" {
+			if address, closing = w.Listen(tt.h); tt.name == "absent" {
 				closing()
 			}
 		}
@@ -84,7 +86,7 @@ func TestOptional(t *testing.T) {
 		take := []string{"--proxy", address, "--type", tt.typ, "--optional", "--wait-timeout", "500ms"}
 		// Each case has its own state directory, so that no case settles another's journal.
 		env := func(kind string) string {
-			return "LEASECTL_STATE_DIR=" + w.path(fmt.Sprintf("state-%s-%d", kind, i))
+			return "LEASECTL_STATE_DIR=" + w.Path(fmt.Sprintf("state-%s-%d", kind, i))
 		}
 		all.Go(func() {
 			begun := time.Now()
@@ -96,36 +98,36 @@ func TestOptional(t *testing.T) {
 			t.Logf("%s: %v: %s", tt.name, time.Since(begun).Round(time.Millisecond), why)
 		})
 		all.Go(func() {
-			handle := w.path(fmt.Sprintf("h%d", i))
+			handle := w.Path(fmt.Sprintf("h%d", i))
 			why, out := w.goesOn(0, env("acquire"), append([]string{"acquire", "--handle", handle}, take...))
 			if out != handle+"\n" || !strings.Contains(why, "going on without a lease: ") || !strings.Contains(why, tt.says) {
 				t.Errorf("%s: acquire: stdout %q, stderr %q: want %q", tt.name, out, why, tt.says)
 			}
-			if exists(handle) || exists(handle+".json") {
+			if clitest.Exists(handle) || clitest.Exists(handle+".json") {
 				t.Errorf("%s: there is a handle, and no lease", tt.name)
 			}
 		})
 	}
 	all.Wait()
-	w.wantHeld("full-0")
+	w.WantHeld("full-0")
 }
 
 // goesOn runs a command that must say on one line of stderr why it has no lease. Lines about a long
 // wait do not count.
 func (w *world) goesOn(code int, env string, args []string) (why, stdout string) {
 	var out, text bytes.Buffer
-	cmd := w.command(args...)
+	cmd := w.Command(args...)
 	cmd.Env = append(cmd.Env, env)
 	cmd.Stdout, cmd.Stderr = &out, &text
-	if got := exitCode(cmd.Run()); got != code {
-		w.t.Errorf("leasectl %v: exit code %d, want %d", args, got, code)
+	if got := clitest.ExitCode(cmd.Run()); got != code {
+		w.T.Errorf("leasectl %v: exit code %d, want %d", args, got, code)
 	}
 	for line := range strings.Lines(text.String()) {
 		if strings.HasPrefix(line, "leasectl: waiting ") || strings.Contains(line, "; trying since ") {
 			continue
 		}
 		if why != "" || !strings.HasPrefix(line, "leasectl: ") {
-			w.t.Errorf("leasectl %v: stderr %q", args, &text)
+			w.T.Errorf("leasectl %v: stderr %q", args, &text)
 		}
 		why += line
 	}

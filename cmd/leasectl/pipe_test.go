@@ -9,13 +9,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // A command waits for a token or an authority from a pipe, and TERM ends the wait. Before, only
 // KILL ended a command whose pipe nobody wrote.
 func TestCommandsWaitForAPipe(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	const ended = 128 + int(syscall.SIGTERM)
 	for _, tt := range []struct {
 		code int
@@ -29,20 +31,20 @@ func TestCommandsWaitForAPipe(t *testing.T) {
 	} {
 		t.Run(tt.args[0], func(t *testing.T) {
 			t.Parallel()
-			said := new(liveLog)
-			cmd := w.command(tt.args...)
+			said := new(clitest.LiveLog)
+			cmd := w.Command(tt.args...)
 			cmd.Stderr = said
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			stuck := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
 			defer stuck.Stop()
 			defer cmd.Process.Kill()
-			await(t, said, "it to say what it waits for", func() bool {
+			clitest.Await(t, said, "it to say what it waits for", func() bool {
 				return strings.Contains(said.String(), "is a pipe, and nobody has written and closed it yet: waiting for it")
 			})
 			cmd.Process.Signal(syscall.SIGTERM)
-			if code := exitCode(cmd.Wait()); code != tt.code {
+			if code := clitest.ExitCode(cmd.Wait()); code != tt.code {
 				t.Errorf("exit code %d, want %d\n%s", code, tt.code, said)
 			}
 		})
@@ -60,17 +62,17 @@ func TestTokenFromAPipe(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := newWorldOf(t, build(t, ""), "--pool", "install=1", "--tokens", tokens)
+	w := newWorldOf(t, clitest.Build(t, ""), "--pool", "install=1", "--tokens", tokens)
 	run := func(code int, token string, args ...string) {
 		t.Helper()
 		pipe, written := newPipeFile(t), make(chan error, 1)
 		go func() { written <- os.WriteFile(pipe, []byte(token), 0) }()
-		cmd := w.command(append([]string{args[0], "--token-file", pipe}, args[1:]...)...)
-		said := new(liveLog)
+		cmd := w.Command(append([]string{args[0], "--token-file", pipe}, args[1:]...)...)
+		said := new(clitest.LiveLog)
 		cmd.Stderr = said
-		stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+		stuck := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
 		defer stuck.Stop()
-		if got := exitCode(cmd.Run()); got != code {
+		if got := clitest.ExitCode(cmd.Run()); got != code {
 			t.Errorf("%v with %s: exit code %d, want %d\n%s", args, token, got, code, said)
 		}
 		if err := <-written; err != nil {
@@ -84,13 +86,13 @@ func TestTokenFromAPipe(t *testing.T) {
 
 	// A keeper could not read the pipe again after its acquire, so nothing is given up or waited
 	// for, not even the pipe.
-	w.run(0, "acquire", "--type", "install", "--handle", "h", "--token-file", good)
-	pid, _ := w.owner()
+	w.Run(0, "acquire", "--type", "install", "--handle", "h", "--token-file", good)
+	pid, _ := w.Owner()
 	var stderr bytes.Buffer
-	cmd := w.command("reacquire", "--handle", "h", "--owner-pid", strconv.Itoa(pid), "--token-file", newPipeFile(t))
+	cmd := w.Command("reacquire", "--handle", "h", "--owner-pid", strconv.Itoa(pid), "--token-file", newPipeFile(t))
 	cmd.Stderr = &stderr
-	if code := exitCode(cmd.Run()); code != exitUsage || !strings.Contains(stderr.String(), "only with a file") {
+	if code := clitest.ExitCode(cmd.Run()); code != exitUsage || !strings.Contains(stderr.String(), "only with a file") {
 		t.Errorf("exit code %d; it said %s", code, &stderr)
 	}
-	w.wantHeld("install-0")
+	w.WantHeld("install-0")
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -24,11 +25,11 @@ func TestLateCopyOfResize(t *testing.T) {
 	if err := os.WriteFile(config, []byte("resources: [{type: mem, units: 64}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorldOf(t, build(t, ""), "--config", config)
-	direct := w.variable("LEASE_PROXY_SERVER_URL")
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", config)
+	direct := w.Variable("LEASE_PROXY_SERVER_URL")
 	var mu sync.Mutex
 	var resizes [][]byte // the bodies, in their order
-	w.relayAnswers(func(req *http.Request) bool {
+	w.RelayAnswers(func(req *http.Request) bool {
 		if req.URL.Path != leaseapi.PathResize {
 			return true
 		}
@@ -41,23 +42,23 @@ func TestLateCopyOfResize(t *testing.T) {
 	})
 	resize := func(code int, count, want string) {
 		t.Helper()
-		if out := w.run(code, "resize", "--handle", w.path("h"), "--count", count); out != want {
+		if out := w.Run(code, "resize", "--handle", w.Path("h"), "--count", count); out != want {
 			t.Errorf("resize to %s printed %q, want %q", count, out, want)
 		}
 	}
-	w.run(0, "acquire", "--type", "mem", "--count", "10", "--handle", w.path("h"))
-	w.run(0, "acquire", "--type", "mem", "--count", "40", "--handle", w.path("other"))
+	w.Run(0, "acquire", "--type", "mem", "--count", "10", "--handle", w.Path("h"))
+	w.Run(0, "acquire", "--type", "mem", "--count", "40", "--handle", w.Path("other"))
 	resize(0, "20", "20\n")
 	resize(0, "10", "10\n")
 	resize(75, "50", "")
-	w.run(0, "release", "--handle", w.path("other"))
+	w.Run(0, "release", "--handle", w.Path("other"))
 	if len(resizes) != 4 || !bytes.Equal(resizes[0], resizes[1]) {
 		t.Fatalf("sent %s: want the first, whose answer was lost, twice", bytes.Join(resizes, []byte(", ")))
 	}
-	if grown := strings.Count(w.log.String(), "units=20 before=10"); grown != 1 {
-		t.Errorf("the lease grew %d times\n%s", grown, w.log)
+	if grown := strings.Count(w.Log.String(), "units=20 before=10"); grown != 1 {
+		t.Errorf("the lease grew %d times\n%s", grown, w.Log)
 	}
-	client := &http.Client{Transport: unixTransport(strings.TrimPrefix(direct, "unix://"))}
+	client := &http.Client{Transport: clitest.UnixTransport(strings.TrimPrefix(direct, "unix://"))}
 	for _, body := range resizes {
 		answer, err := client.Post("http://proxy"+leaseapi.PathResize, "application/json", bytes.NewReader(body))
 		if err != nil {
@@ -68,11 +69,11 @@ func TestLateCopyOfResize(t *testing.T) {
 			t.Errorf("a late copy of %s: %d %+v, %v", body, answer.StatusCode, p, err)
 		}
 		answer.Body.Close()
-		if used := w.pool("mem").InUse; used != 10 {
+		if used := w.Pool("mem").InUse; used != 10 {
 			t.Errorf("after a late copy of %s %d units are in use", body, used)
 		}
 	}
 	resize(0, "64", "64\n")
-	w.run(0, "release", "--handle", w.path("h"))
-	w.wantHeld()
+	w.Run(0, "release", "--handle", w.Path("h"))
+	w.WantHeld()
 }

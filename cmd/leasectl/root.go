@@ -138,6 +138,7 @@ func commands() map[string]func(*app) *cobra.Command {
 		"move":       newMoveCommand,
 		"pause":      newPauseCommand,
 		"resume":     newResumeCommand,
+		"reserve":    newReserveCommand,
 		"backup":     newBackupCommand,
 		"whoami":     newWhoamiCommand,
 		"serve":      newServeCommand,

@@ -6,77 +6,41 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
 // TestMain lets the test binary stand in for leasectl, so that the scenarios run the code under
 // test, with the race detector if the tests have it.
 func TestMain(m *testing.M) {
-	os.Setenv(raceOptions, quickExit)
 	programs := map[string]func(){
 		"leasectl":   main,
 		"v1proxy":    versionOneProxy,
 		"v2proxy":    versionTwoProxy,
 		"newerproxy": newerProxy,
 		"makecert":   makeCertificate,
-		"lockfd":     lockDescriptor,
 	}
 	if programs[filepath.Base(os.Args[0])] == nil {
-		fitEnvironment()
 		useAllProcessors()
 	}
 	testscript.Main(heardTests{m}, programs)
 }
 
-// fitEnvironment makes the tests independent of their user. It removes the user's variables for
-// leasectl, and makes sure that the path of temporary files is short.
-func fitEnvironment() {
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); strings.HasPrefix(name, "LEASE") {
-			os.Unsetenv(name)
-		}
-	}
-	if len(os.TempDir()) > longestTempDir {
-		os.Setenv("TMPDIR", "/tmp")
-	}
-}
-
-// longestTempDir leaves room for /leasectl-test-N/state/keepers/ID, the longest path of a socket
-// that tests connect to. With the directory it may have at most 107 bytes.
-const longestTempDir = 35
-
 // heardTests wraps the run of the tests in this process. The programs that the tests start do not
 // use it.
 type heardTests struct{ *testing.M }
 
-// Run runs the tests. Before, it stops ignoring hang-ups and interrupts, as under nohup(1) or in
-// the background of a script: otherwise all programs that the tests start would ignore them, too.
-func (m heardTests) Run() int {
-	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
-		if signal.Ignored(sig) {
-			signal.Notify(make(chan os.Signal, 1), sig)
-		}
-	}
-	code := etcdtest.Run(m.M)
-	os.RemoveAll(built.dir)
-	return code
-}
-
-// Without quickExit the race detector delays the end of every process by a second.
-const raceOptions, quickExit = "GORACE", "atexit_sleep_ms=0"
+func (m heardTests) Run() int { return clitest.Run(m.M.Run) }
 
 // TestScripts runs the scenarios in testdata/script.
 func TestScripts(t *testing.T) {
@@ -107,7 +71,7 @@ func TestScripts(t *testing.T) {
 			began.Add(1)
 			env.Setenv("SCRIPTS", scripts)
 			env.Setenv("STORES", filepath.Join(scripts, "../proxyserver/store/bolt/testdata"))
-			env.Setenv(raceOptions, quickExit)
+			env.Setenv("GORACE", os.Getenv("GORACE"))
 			// Each scenario has its own state directory, and a fixed owner whatever CI
 			// system the tests run in.
 			env.Setenv("LEASECTL_STATE_DIR", filepath.Join(env.WorkDir, "state"))
@@ -165,9 +129,6 @@ func (s *seenMessages) explained(ts *testscript.TestScript, neg bool, args []str
 	s.check(ts, code, ts.ReadFile("stderr"))
 }
 
-// patience bounds the wait of a scenario. Only a failing test waits so long.
-const patience = 60 * time.Second
-
 // waitFor blocks until a condition is true:
 //
 //	waitfor listening           the proxy at $SOCKET accepts connections
@@ -224,7 +185,7 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	if so == nil {
 		ts.Fatalf("usage: see waitFor")
 	}
-	for end := time.Now().Add(patience); !so(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); !so(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
 			ts.Fatalf("waited in vain for %v", args)
 		}
@@ -236,7 +197,7 @@ func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
 	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
 	ts.Check(err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.Patience)
 	defer cancel()
 	pools, err := client.Pools(ctx)
 	ts.Check(err)

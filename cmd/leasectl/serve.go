@@ -40,7 +40,8 @@ nobody renews or ends a lease of another caller. The YAML file lists tokens, by
 their SHA-256, and issuers whose signed tokens CI jobs have already, with rules
 that turn claims into a name, and a role and pools for each. With --tokens, a
 file has a token a line: a name, a token of 16 bytes or more, and admin if it may
-operate the server (break, remove, move, pause, resume, backup) or read if it may
+operate the server (break, remove, move, pause, resume, reserve,
+backup) or read if it may
 only look; a # begins a comment.
 
 The .deb and the .rpm have a systemd unit, leasectl.service, which runs serve with

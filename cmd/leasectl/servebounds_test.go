@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -20,8 +21,8 @@ import (
 // somebody reads again. The other lines keep their order.
 func TestServeWithAFullStderr(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
-	r, w := newPipe(t)
+	program := clitest.Build(t, "")
+	r, w := clitest.NewPipe(t)
 	cmd := exec.Command(program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=1")
 	cmd.Stderr = w
 	if err := cmd.Start(); err != nil {
@@ -54,7 +55,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 	}()
 	answers := bufio.NewReader(conn)
 	for range 2 * pairs {
-		conn.SetReadDeadline(time.Now().Add(patience))
+		conn.SetReadDeadline(time.Now().Add(clitest.Patience))
 		resp, err := http.ReadResponse(answers, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +65,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 		}
 	}
 
-	client := &http.Client{Timeout: patience}
+	client := &http.Client{Timeout: clitest.Patience}
 	if text := metricsOf(t, client, url); !regexp.MustCompile(`(?m)^leasectl_log_lines_dropped_total [1-9]`).MatchString(text) {
 		t.Errorf("it does not count the lines that it dropped\n%s", text)
 	}
@@ -97,7 +98,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 		if n := <-read; n < logSize {
 			t.Errorf("%d lines, and then %q", n, line)
 		}
-	case <-time.After(patience):
+	case <-time.After(clitest.Patience):
 		t.Error("it does not say that lines were dropped")
 	}
 	cmd.Process.Signal(syscall.SIGTERM)
@@ -121,7 +122,7 @@ func metricsOf(t *testing.T, client *http.Client, url string) string {
 
 // Without tokens a server on loopback answers only to its own names and those of --host.
 func TestServeHosts(t *testing.T) {
-	s := startServer(t, build(t, ""), "", "--host", "leases.test,Other.test", "--host", "third.test")
+	s := startServer(t, clitest.Build(t, ""), "", "--host", "leases.test,Other.test", "--host", "third.test")
 	for host, want := range map[string]int{
 		"leases.test": 200, "other.test": 200, "third.test:80": 200, "localhost": 200, "evil.test": 403, "test": 403,
 	} {
@@ -143,7 +144,7 @@ func TestServeHosts(t *testing.T) {
 
 // More idle clients than descriptors do not keep other clients out.
 func TestServeWithFewDescriptors(t *testing.T) {
-	s := startServer(t, build(t, ""), "ulimit -n 64")
+	s := startServer(t, clitest.Build(t, ""), "ulimit -n 64")
 	address := strings.TrimPrefix(s.url, "http://")
 	for range 200 {
 		c, err := net.Dial("tcp", address)
@@ -152,7 +153,7 @@ func TestServeWithFewDescriptors(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clitest.Patience}
 	for range 20 {
 		for target, body := range map[string]string{leaseapi.PathAcquire + "?type=q&wait=0s&request_id=x": "", leaseapi.PathRelease: `{"names":["q-0"]}`} {
 			resp, err := client.Post(s.url+target, "", strings.NewReader(body))

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // newPipeFile makes a named pipe.
@@ -25,7 +27,7 @@ func newPipeFile(t *testing.T) (path string) {
 // reload, just as later when it serves.
 func TestServeWaitsForAPipe(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	ofEtcd := []string{"--data", "etcds://127.0.0.1:1/leases"}
 	for _, c := range []struct{ pipes, others []string }{
 		{[]string{"--config"}, nil},
@@ -41,23 +43,23 @@ func TestServeWaitsForAPipe(t *testing.T) {
 			for _, flag := range c.pipes {
 				args = append(args, flag, newPipeFile(t))
 			}
-			log := new(liveLog)
+			log := new(clitest.LiveLog)
 			cmd := exec.Command(program, args...)
 			cmd.Stderr = log
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
 			defer cmd.Process.Kill() // if await gives up
-			stuck := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			stuck := time.AfterFunc(clitest.Patience, func() { cmd.Process.Kill() })
 			defer stuck.Stop()
-			await(t, log, "it to say what it waits for", func() bool {
+			clitest.Await(t, log, "it to say what it waits for", func() bool {
 				return strings.Contains(log.String(), "it is a pipe, and nobody has written and closed it yet")
 			})
 			if c.others == nil {
 				cmd.Process.Signal(syscall.SIGHUP)
 			}
 			cmd.Process.Signal(syscall.SIGTERM)
-			if code := exitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
+			if code := clitest.ExitCode(cmd.Wait()); code != 128+int(syscall.SIGTERM) {
 				t.Errorf("exit code %d\n%s", code, log)
 			}
 		})
@@ -75,19 +77,19 @@ func TestServeReadsAPipeOnce(t *testing.T) {
 	}
 	written := make(chan error, 1)
 	go func() { written <- os.WriteFile(pipe, []byte("resources: [{type: piped, names: [a]}]"), 0) }()
-	s := startServer(t, build(t, ""), "", "--config", pipe, "--tokens", tokens)
+	s := startServer(t, clitest.Build(t, ""), "", "--config", pipe, "--tokens", tokens)
 	if err := <-written; err != nil {
 		t.Fatal(err)
 	}
 	if err := write("a second-0123456789\n"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, s.log, "it to look at its files twice", func() bool { return strings.Contains(s.log.String(), "msg=reloaded source=tokens") })
+	clitest.Await(t, s.log, "it to look at its files twice", func() bool { return strings.Contains(s.log.String(), "msg=reloaded source=tokens") })
 	if text := s.log.String(); !strings.Contains(text, "piped=1") || strings.Contains(text, "reload failed") {
 		t.Errorf("%s", text)
 	}
 	s.cmd.Process.Signal(syscall.SIGHUP)
-	await(t, s.log, "it to say that it cannot", func() bool {
+	clitest.Await(t, s.log, "it to say that it cannot", func() bool {
 		return strings.Contains(s.log.String(), `source=config error="a pipe was read to its end at the start`)
 	})
 	s.cmd.Process.Signal(syscall.SIGTERM)
@@ -121,11 +123,11 @@ func TestServeRefusesAPipeInPlaceOfAFile(t *testing.T) {
 	if err := os.WriteFile(config, []byte("resources: [{type: a, names: [a]}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := startServer(t, build(t, ""), "", "--config", config)
+	s := startServer(t, clitest.Build(t, ""), "", "--config", config)
 	if err := errors.Join(os.Remove(config), syscall.Mkfifo(config, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	await(t, s.log, "it to refuse the pipe", func() bool {
+	clitest.Await(t, s.log, "it to refuse the pipe", func() bool {
 		return strings.Contains(s.log.String(), "is no file any more, but a pipe or the like")
 	})
 	s.cmd.Process.Signal(syscall.SIGTERM)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -21,7 +22,7 @@ import (
 type testServer struct {
 	t    *testing.T
 	cmd  *exec.Cmd
-	log  *liveLog
+	log  *clitest.LiveLog
 	url  string
 	exit chan int
 }
@@ -30,17 +31,17 @@ type testServer struct {
 // if that is not "".
 func startServer(t *testing.T, program, before string, args ...string) *testServer {
 	t.Helper()
-	s := &testServer{t: t, log: new(liveLog), exit: make(chan int, 1)}
+	s := &testServer{t: t, log: new(clitest.LiveLog), exit: make(chan int, 1)}
 	script := before + "\nexec \"$@\""
 	s.cmd = exec.Command("sh", append([]string{"-c", script, "sh", program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=2"}, args...)...)
 	s.cmd.Stderr = s.log
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { s.exit <- exitCode(s.cmd.Wait()) }()
+	go func() { s.exit <- clitest.ExitCode(s.cmd.Wait()) }()
 	t.Cleanup(func() { s.cmd.Process.Kill() })
 	listening := regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
-	await(t, s.log, "it to listen", func() bool {
+	clitest.Await(t, s.log, "it to listen", func() bool {
 		s.url = listening.FindString(s.log.String())
 		return s.url != ""
 	})
@@ -78,7 +79,7 @@ func (s *testServer) ends(code int, says string) {
 		if got != code || !strings.Contains(text, says) || strings.Contains(text, "goroutine ") {
 			s.t.Errorf("exit code %d, want %d and %q without a stack trace\n%s", got, code, says, text)
 		}
-	case <-time.After(patience):
+	case <-time.After(clitest.Patience):
 		s.t.Fatalf("it did not end\n%s", s.log)
 	}
 }
@@ -86,7 +87,7 @@ func (s *testServer) ends(code int, says string) {
 // A server whose store is removed or replaced while it runs ends within seconds, also if nobody
 // asks it anything. So the path is free for another server.
 func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	for _, c := range []struct {
 		name string
 		do   func(data string) error
@@ -123,7 +124,7 @@ func TestServeNoticesThatItsStoreIsGone(t *testing.T) {
 // If a server is started, its directory is moved away, and a second server is started on the same
 // path, the first server ends. So the two do not go on to grant the same names.
 func TestSecondServerOnThePath(t *testing.T) {
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
 	first := startServer(t, program, "", "--data", data)
 	if err := os.Rename(data, data+".old"); err != nil {
@@ -140,7 +141,7 @@ func TestSecondServerOnThePath(t *testing.T) {
 // A full disk ends the server. Leases that it granted before exist after a restart, and the call
 // that did not fit is refused.
 func TestServeWithAFullDisk(t *testing.T) {
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
 	// Blocks of 512 bytes. The shell ignores SIGXFSZ, so writes fail with EFBIG.
 	s := startServer(t, program, "trap '' XFSZ; ulimit -f 128", "--data", data)
@@ -157,7 +158,7 @@ func TestServeWithAFullDisk(t *testing.T) {
 // The same with a full file system.
 func TestServeOnAFullFileSystem(t *testing.T) {
 	data := t.TempDir()
-	s := startServer(t, build(t, ""), aloneOn(t, "256k", data), "--data", data)
+	s := startServer(t, clitest.Build(t, ""), aloneOn(t, "256k", data), "--data", data)
 	s.grant()
 	s.fill()
 	s.ends(74, "no space left on device")
@@ -178,7 +179,7 @@ func aloneOn(t *testing.T, size, data string) string {
 // is refused otherwise.
 func TestBackupsAtOnce(t *testing.T) {
 	data := t.TempDir()
-	s := startServer(t, build(t, ""), aloneOn(t, "64m", data), "--data", data, "--pool", "large=40000")
+	s := startServer(t, clitest.Build(t, ""), aloneOn(t, "64m", data), "--data", data, "--pool", "large=40000")
 	if status, body, err := s.call(leaseapi.PathAcquire + "?type=large&count=40000"); err != nil || status != http.StatusOK {
 		t.Fatalf("%d %s, %v", status, body, err)
 	}
@@ -245,7 +246,7 @@ func (s *testServer) fill() {
 // A damaged store is refused with a message that says what is damaged and where, and is not
 // changed.
 func TestServeRefusesADamagedStore(t *testing.T) {
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
 	s := startServer(t, program, "", "--data", data)
 	resp, err := http.Post(s.url+leaseapi.PathAcquire+"?type=q&owner=somebody", "", nil)
@@ -270,7 +271,7 @@ func TestServeRefusesADamagedStore(t *testing.T) {
 			t.Errorf("%s does not say %q", out, want)
 		}
 	}
-	if after, _ := os.ReadFile(path); exitCode(err) != 74 || strings.Contains(string(out), "goroutine") || string(after) != changed {
-		t.Errorf("exit code %d, file changed %v\n%s", exitCode(err), string(after) != changed, out)
+	if after, _ := os.ReadFile(path); clitest.ExitCode(err) != 74 || strings.Contains(string(out), "goroutine") || string(after) != changed {
+		t.Errorf("exit code %d, file changed %v\n%s", clitest.ExitCode(err), string(after) != changed, out)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // Exec ends in time although its proxy has gone silent. CI systems send KILL as early as 5 s after
@@ -15,7 +17,7 @@ import (
 // takes 3 s, not the 9.5 s of a release by hand.
 func TestSilentProxyBoundsTheEnd(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	for _, tt := range []struct {
 		name string
 		end  func(leasectl *os.Process)
@@ -26,10 +28,10 @@ func TestSilentProxyBoundsTheEnd(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			promptly(t, 6*time.Second, func() time.Duration { // 3 s, and a slow machine
+			clitest.Promptly(t, 6*time.Second, func() time.Duration { // 3 s, and a slow machine
 				w := newWorld(t, program, "unused=1")
 				var silent atomic.Bool
-				address, _ := w.listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+				address, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 					if silent.Load() || req.URL.Path != "/lease/acquire" {
 						<-req.Context().Done()
 						return
@@ -37,16 +39,16 @@ func TestSilentProxyBoundsTheEnd(t *testing.T) {
 					silent.Store(true)
 					out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"10s","renew_every":"3s","request_id":"` + req.URL.Query().Get("request_id") + `"}`))
 				}))
-				file := w.path("pid")
-				cmd := w.command("exec", "--proxy", address, "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
+				file := w.Path("pid")
+				cmd := w.Command("exec", "--proxy", address, "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
 					"sh", "-c", "echo $$ >"+file+"; exec sleep 600")
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				pid := w.child(cmd, file)
 				tt.end(cmd.Process)
-				w.await("the command to be stopped", func() bool { return !lives(pid) })
+				w.Await("the command to be stopped", func() bool { return !clitest.Lives(pid) })
 				stopped := time.Now()
-				if code := exitCode(cmd.Wait()); code != tt.want {
+				if code := clitest.ExitCode(cmd.Wait()); code != tt.want {
 					t.Errorf("exit code %d, want %d\n%s", code, tt.want, &stderr)
 				}
 				return time.Since(stopped)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/cmd/leasectl/early"
 )
 
@@ -52,7 +53,7 @@ func TestServeUsesAllProcessors(t *testing.T) {
 		{"", t.TempDir(), early.Processors + 1},
 		{"export GOMAXPROCS=5", t.TempDir(), 5},
 	} {
-		s := startServer(t, build(t, ""), c.before, "--data", c.data)
+		s := startServer(t, clitest.Build(t, ""), c.before, "--data", c.data)
 		if line := fmt.Sprintf("\ngo_sched_gomaxprocs_threads %d\n", c.want); !strings.Contains(metricsOf(t, http.DefaultClient, s.url), line) {
 			t.Errorf("%q, --data %q: it does not say%s", c.before, c.data, line)
 		}
@@ -60,11 +61,11 @@ func TestServeUsesAllProcessors(t *testing.T) {
 }
 
 // initOf returns the beginning of the trace's line about a package of ours.
-func initOf(name string) string { return "init " + module + name + " @" }
+func initOf(name string) string { return "init github.com/leasectl/leasectl/" + name + " @" }
 
 // startTrace returns the runtime's trace of the initialisation of packages, in their order.
 func startTrace(t *testing.T) string {
-	cmd := exec.Command(build(t, ""), "version")
+	cmd := exec.Command(clitest.Build(t, ""), "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
 	var trace strings.Builder
 	cmd.Stderr = &trace

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // containerUser is a user id like those that a container platform makes up: the system has no name
@@ -26,23 +28,23 @@ type ran struct {
 // asContainerUser runs leasectl as another user than the test's.
 func (w *world) asContainerUser(stateDir string, args ...string) ran {
 	var out, text bytes.Buffer
-	cmd := w.command(args...)
+	cmd := w.Command(args...)
 	cmd.Dir = "/"
 	cmd.Env = append(cmd.Env, "LEASECTL_STATE_DIR="+stateDir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: containerUser, Gid: 0}}
 	cmd.Stdout, cmd.Stderr = &out, &text
-	code := exitCode(cmd.Run())
+	code := clitest.ExitCode(cmd.Run())
 	return ran{code, out.String(), text.String()}
 }
 
 // overTCP returns an address of the world's proxy that every user can connect to.
 func (w *world) overTCP() string {
-	socket := strings.TrimPrefix(w.variable("LEASE_PROXY_SERVER_URL"), "unix://")
+	socket := strings.TrimPrefix(w.Variable("LEASE_PROXY_SERVER_URL"), "unix://")
 	server := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: "localhost"}) },
-		Transport: unixTransport(socket),
+		Transport: clitest.UnixTransport(socket),
 	})
-	w.t.Cleanup(server.Close)
+	w.T.Cleanup(server.Close)
 	return server.URL
 }
 
@@ -84,13 +86,13 @@ func TestStateDirectory(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can run a process as another user")
 	}
-	w := newWorld(t, build(t, ""), "install=1")
-	if err := os.Chmod(w.dir, 0o755); err != nil {
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	if err := os.Chmod(w.Dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	proxy := w.overTCP()
 	for i, tt := range stateDirs {
-		dir := w.path("volume-" + string(rune('a'+i)))
+		dir := w.Path("volume-" + string(rune('a'+i)))
 		tt.make(t, dir)
 		if tt.name == "a missing parent" {
 			dir = filepath.Join(dir, "state")
@@ -102,7 +104,7 @@ func TestStateDirectory(t *testing.T) {
 			u.works(filepath.Join(dir, tt.uses))
 		}
 	}
-	w.wantHeld()
+	w.WantHeld()
 }
 
 // stateDirUser runs commands with one state directory.
@@ -119,7 +121,7 @@ func (u stateDirUser) take(command string, more ...string) ran {
 var saysState = []string{"--", "sh", "-c", `echo "$LEASECTL_STATE"; exit 7`}
 
 func (u stateDirUser) works(made string) {
-	t := u.w.t
+	t := u.w.T
 	if r := u.take("exec", saysState...); r.code != 7 || r.stdout != "acquired\n" {
 		t.Errorf("%s: exec: %+v", u.name, r)
 	}
@@ -137,7 +139,7 @@ func (u stateDirUser) works(made string) {
 }
 
 func (u stateDirUser) goesWithout() {
-	t := u.w.t
+	t := u.w.T
 	says := func(r ran) bool { return strings.Contains(r.stderr, "LEASECTL_STATE_DIR") }
 	if r := u.take("exec", saysState...); r.code != exitExecFailure || r.stdout != "" || !says(r) {
 		t.Errorf("%s: exec: %+v", u.name, r)

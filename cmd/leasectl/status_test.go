@@ -10,32 +10,34 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // If the proxy is gone or silent, status says so within seconds, in one line that names the proxy.
 // It prints the record of the handle all the same.
 func TestStatusWithoutProxy(t *testing.T) {
 	t.Parallel()
-	program := build(t, "")
+	program := clitest.Build(t, "")
 	var all sync.WaitGroup
 	for _, silent := range []bool{false, true} {
 		w := newWorld(t, program, "install=1")
-		relay := w.relay()
-		w.run(0, "acquire", "--type", "install", "--handle", "h")
-		if relay.silent.Store(silent); !silent {
-			relay.close()
+		relay := w.Relay()
+		w.Run(0, "acquire", "--type", "install", "--handle", "h")
+		if relay.Silent.Store(silent); !silent {
+			relay.Close()
 		}
-		proxy := w.variable("LEASE_PROXY_SERVER_URL")
+		proxy := w.Variable("LEASE_PROXY_SERVER_URL")
 		for _, args := range [][]string{{"status"}, {"status", "--handle", "h"}, {"status", "--handle", "h", "--output", "json"}} {
 			all.Go(func() {
 				var stdout, stderr bytes.Buffer
-				promptly(t, 5*time.Second, func() time.Duration { // 3 s, and a slow machine
+				clitest.Promptly(t, 5*time.Second, func() time.Duration { // 3 s, and a slow machine
 					stdout.Reset()
 					stderr.Reset()
-					cmd := w.command(args...)
+					cmd := w.Command(args...)
 					cmd.Stdout, cmd.Stderr = &stdout, &stderr
 					begun := time.Now()
-					if code := exitCode(cmd.Run()); code != exitUnreachable {
+					if code := clitest.ExitCode(cmd.Run()); code != exitUnreachable {
 						t.Errorf("%v: exit code %d", args, code)
 					}
 					return time.Since(begun)
@@ -55,7 +57,7 @@ func TestStatusWithoutProxy(t *testing.T) {
 // If the first server of a list is on a machine that is down, the next one answers.
 func TestStatusOfAListWithASilentServer(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	live := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		rw.Write([]byte(`{"pools": [{"type": "install"}]}`))
 	}))
@@ -65,9 +67,9 @@ func TestStatusOfAListWithASilentServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { silent.Close() })
-	promptly(t, 8*time.Second, func() time.Duration { // an attempt is given up after 4 s
+	clitest.Promptly(t, 8*time.Second, func() time.Duration { // an attempt is given up after 4 s
 		begun := time.Now()
-		text, err := w.command("status", "--proxy", "http://"+silent.Addr().String()+","+live.URL).CombinedOutput()
+		text, err := w.Command("status", "--proxy", "http://"+silent.Addr().String()+","+live.URL).CombinedOutput()
 		if err != nil || !strings.Contains(string(text), "install") {
 			t.Fatalf("%v: %s", err, text)
 		}
@@ -78,7 +80,7 @@ func TestStatusOfAListWithASilentServer(t *testing.T) {
 // The server says for how long a pool has been paused, since its clock may differ from ours.
 func TestPausedForByTheServersClock(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	ahead := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		since := time.Now().Add(10 * time.Minute).UTC().Format(time.RFC3339)
 		if r.Method == http.MethodPost {
@@ -89,7 +91,7 @@ func TestPausedForByTheServersClock(t *testing.T) {
 	}))
 	t.Cleanup(ahead.Close)
 	for want, args := range map[string][]string{"install  7s ": {"status"}, "it was paused for 7s (throttled)": {"resume", "install"}} {
-		text, err := w.command(append(args, "--proxy", ahead.URL)...).CombinedOutput()
+		text, err := w.Command(append(args, "--proxy", ahead.URL)...).CombinedOutput()
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%v: %v: %s", args, err, text)
 		}

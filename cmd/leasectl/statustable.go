@@ -39,6 +39,7 @@ func poolTable(pools []leaseapi.Pool) string {
 	extras := extraColumns(pools)
 	return table("TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT", rows) +
 		section("PAUSED\tFOR\tREASON", pausedRows(pools)) +
+		section("RESERVED\tTYPE\tFOR\tENDS\tBY\tREASON", reservedRows(pools)) +
 		section("LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras)) +
 		section("PLACE\tTYPE\t"+extras.waiter("PRIORITY", "KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)) +
 		section("PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
@@ -65,6 +66,26 @@ func pausedRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
 		if p.Paused != "" {
 			rows = append(rows, row(p.Type, age(p.PausedFor), p.Paused))
+		}
+	}
+	return rows
+}
+
+// reservedRows returns a row for each name that a person has taken out of its pool.
+func reservedRows(pools []leaseapi.Pool) (rows []string) {
+	for _, p := range pools {
+		for _, r := range p.Reservations {
+			ends, reason := "when it is given back", r.Reason
+			if r.EndsIn > 0 {
+				ends = "in " + age(r.EndsIn)
+			}
+			if r.HeldBy != "" {
+				reason += " (held still by " + r.HeldBy + ")"
+			}
+			rows = append(rows, row(r.Name, p.Type, age(r.Age), ends, ownerOf(r.Owner, r.Token), reason))
+		}
+		if more := p.Reserved - len(p.Reservations); more > 0 {
+			rows = append(rows, row("…", p.Type, fmt.Sprintf("and %d more", more)))
 		}
 	}
 	return rows
@@ -251,6 +272,7 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	}
 	add("also", strings.Join(also, ", "))
 	add("names", strings.Join(r.NamesInFile(), ", "))
+	add("name", r.Name)
 	add("key", leaseapi.KeyWords(r.Key, r.KeyMode))
 	if r.Units > 0 {
 		add("units", strconv.Itoa(r.Units))

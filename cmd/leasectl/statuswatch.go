@@ -254,11 +254,30 @@ func poolChanges(old, p leaseapi.Pool) (lines []string) {
 	if old.LockDelayed != p.LockDelayed {
 		lines = append(lines, fmt.Sprintf("%d with a lock delay, before %d", p.LockDelayed, old.LockDelayed))
 	}
+	lines = append(lines, reservedChanges(old, p)...)
 	switch {
 	case p.Paused != "" && p.Paused != old.Paused:
 		lines = append(lines, "is paused: "+p.Paused)
 	case p.Paused == "" && old.Paused != "":
 		lines = append(lines, "is resumed")
+	}
+	return lines
+}
+
+// reservedChanges describes which names people have taken out of a pool, or given back.
+func reservedChanges(old, p leaseapi.Pool) (lines []string) {
+	index := func(all []leaseapi.Reservation, name string) int {
+		return slices.IndexFunc(all, func(r leaseapi.Reservation) bool { return r.Name == name })
+	}
+	for _, r := range p.Reservations {
+		if i := index(old.Reservations, r.Name); i < 0 || old.Reservations[i].Reason != r.Reason {
+			lines = append(lines, fmt.Sprintf("%s is reserved by %s: %s", r.Name, ownerOf(r.Owner, r.Token), r.Reason))
+		}
+	}
+	for _, r := range old.Reservations {
+		if index(p.Reservations, r.Name) < 0 {
+			lines = append(lines, fmt.Sprintf("%s of %s is reserved no more, after %s", r.Name, ownerOf(r.Owner, r.Token), age(r.Age)))
+		}
 	}
 	return lines
 }
@@ -357,6 +376,9 @@ func waiterChanges(old, p leaseapi.Pool) (lines []string) {
 		switch {
 		case !waited:
 			key := ""
+			if w.Name != "" {
+				key = ", name " + w.Name
+			}
 			if w.Key != "" {
 				key = ", key " + leaseapi.KeyWords(w.Key, w.KeyMode)
 			}

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -27,45 +28,45 @@ type watching struct {
 }
 
 func (w *world) watch(name string, args ...string) *watching {
-	w.t.Helper()
-	x := &watching{w: w, cmd: w.command(append([]string{"status", "--watch"}, args...)...), stdout: w.path(name), stderr: w.path(name + ".err")}
+	w.T.Helper()
+	x := &watching{w: w, cmd: w.Command(append([]string{"status", "--watch"}, args...)...), stdout: w.Path(name), stderr: w.Path(name + ".err")}
 	for path, stream := range map[string]*io.Writer{x.stdout: &x.cmd.Stdout, x.stderr: &x.cmd.Stderr} {
 		f, err := os.Create(path)
 		if err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
-		w.t.Cleanup(func() { f.Close() })
+		w.T.Cleanup(func() { f.Close() })
 		*stream = f
 	}
 	if err := x.cmd.Start(); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	w.t.Cleanup(func() { x.cmd.Process.Kill() })
+	w.T.Cleanup(func() { x.cmd.Process.Kill() })
 	return x
 }
 
 func (x *watching) text() string {
 	text, err := os.ReadFile(x.stdout)
 	if err != nil {
-		x.w.t.Fatal(err)
+		x.w.T.Fatal(err)
 	}
 	return string(text)
 }
 
 func (x *watching) awaitText(says string) {
-	x.w.t.Helper()
-	x.w.await(says, func() bool { return strings.Contains(x.text(), says) })
+	x.w.T.Helper()
+	x.w.Await(says, func() bool { return strings.Contains(x.text(), says) })
 }
 
 // ends sends a signal, and checks the exit code and that no message is printed.
 func (x *watching) ends(sig syscall.Signal, code int) {
-	x.w.t.Helper()
+	x.w.T.Helper()
 	x.cmd.Process.Signal(sig)
-	if got := exitCode(x.cmd.Wait()); got != code {
-		x.w.t.Errorf("after %v: exit code %d, want %d", sig, got, code)
+	if got := clitest.ExitCode(x.cmd.Wait()); got != code {
+		x.w.T.Errorf("after %v: exit code %d, want %d", sig, got, code)
 	}
 	if said, _ := os.ReadFile(x.stderr); len(said) > 0 {
-		x.w.t.Errorf("after %v: stderr %q", sig, said)
+		x.w.T.Errorf("after %v: stderr %q", sig, said)
 	}
 }
 
@@ -73,17 +74,17 @@ func (x *watching) ends(sig syscall.Signal, code int) {
 // interrupted.
 func TestStatusWatch(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1", "other=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1", "other=1")
 	text := w.watch("text", "--type", "install")
 	objects := w.watch("objects", "--type", "install", "--output", "json")
 	text.awaitText("install: is a pool (0 of 1 in use, 0 waiting)\n")
 	objects.awaitText("is a pool")
 
-	w.run(0, "acquire", "--type", "install", "--handle", "h", "--owner", "job-7")
-	w.run(0, "acquire", "--type", "other", "--handle", "o")
+	w.Run(0, "acquire", "--type", "install", "--handle", "h", "--owner", "job-7")
+	w.Run(0, "acquire", "--type", "other", "--handle", "o")
 	text.awaitText("install: install-0 is held by job-7 (1 of 1 in use, 0 waiting)\n")
 	objects.awaitText("install-0 is held by job-7") // each watch polls at its own times
-	waiter := w.command("acquire", "--type", "install", "--owner", "job-8")
+	waiter := w.Command("acquire", "--type", "install", "--owner", "job-8")
 	if err := waiter.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -92,14 +93,14 @@ func TestStatusWatch(t *testing.T) {
 	waiter.Process.Signal(syscall.SIGINT)
 	waiter.Wait()
 	text.awaitText("install: job-8 waits no more, after ")
-	w.run(0, "release", "--handle", "h", "--delay", "1h", "--detach")
+	w.Run(0, "release", "--handle", "h", "--delay", "1h", "--detach")
 	text.awaitText("install: install-0 of job-7 is to be released in ")
-	w.run(0, "release", "--handle", "h")
+	w.Run(0, "release", "--handle", "h")
 	text.awaitText("install: install-0 of job-7 has ended, held for ")
 	objects.awaitText("has ended")
-	w.run(0, "pause", "install", "--reason", "the account is throttled")
+	w.Run(0, "pause", "install", "--reason", "the account is throttled")
 	text.awaitText("install: is paused: the account is throttled (0 of 1 in use, 0 waiting)\n")
-	w.run(0, "resume", "install")
+	w.Run(0, "resume", "install")
 	text.awaitText("install: is resumed (0 of 1 in use, 0 waiting)\n")
 	text.ends(syscall.SIGINT, 130)
 	objects.ends(syscall.SIGTERM, 143)
@@ -130,7 +131,7 @@ func TestStatusWatch(t *testing.T) {
 // leads. It showed the pools only.
 func TestStatusWatchOfSharedLeases(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1", "other=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1", "other=1")
 	text := w.watch("text")
 	objects := w.watch("objects", "--output", "json")
 	other := w.watch("other", "--type", "other")
@@ -139,7 +140,7 @@ func TestStatusWatchOfSharedLeases(t *testing.T) {
 	other.awaitText("is a pool")
 
 	use := func() *exec.Cmd {
-		cmd := w.command("exec", "--type", "install", "--shared", "N", "--", "sleep", "600")
+		cmd := w.Command("exec", "--type", "install", "--shared", "N", "--", "sleep", "600")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +152,7 @@ func TestStatusWatchOfSharedLeases(t *testing.T) {
 	objects.awaitText("is held as install-0")
 	second := use()
 	text.awaitText(" users 2, before 1 (install, uses 2, users 2)\n")
-	terminal := w.onTerminal(w.program, "status", "--watch")
+	terminal := w.onTerminal(w.Program, "status", "--watch")
 	terminal.awaits("SHARED HERE AS")
 	terminal.interrupt()
 	for _, cmd := range []*exec.Cmd{first, second} {
@@ -175,19 +176,19 @@ func TestStatusWatchOfSharedLeases(t *testing.T) {
 
 func TestStatusWatchOfTheLeader(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	var leader atomic.Pointer[leaseapi.Leader]
 	leader.Store(&leaseapi.Leader{URL: "http://a", Since: time.Unix(1e9, 0), Standby: 1})
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(rw).Encode(leaseapi.PoolsReply{Pools: []leaseapi.Pool{}, Leader: leader.Load()})
 	}))
 	defer server.Close()
-	w.env = append(w.env, proxyVariable+"="+server.URL)
+	w.Env = append(w.Env, proxyVariable+"="+server.URL)
 	text := w.watch("text")
 	objects := w.watch("objects", "--output", "json")
 	text.awaitText(" leader: http://a leads (1 standing by)\n")
 	objects.awaitText(`"leader":{"url":"http://a"`)
-	terminal := w.onTerminal(w.program, "status", "--watch")
+	terminal := w.onTerminal(w.Program, "status", "--watch")
 	terminal.awaits("led by http://a for ")
 	terminal.interrupt()
 	leader.Store(&leaseapi.Leader{URL: "http://a", Since: time.Unix(1e9, 0), Standby: 2})
@@ -202,31 +203,31 @@ func TestStatusWatchOfTheLeader(t *testing.T) {
 // says so once, and waits for it.
 func TestStatusWatchTrouble(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, build(t, ""), "install=1")
-	relay := w.relay()
+	w := newWorld(t, clitest.Build(t, ""), "install=1")
+	relay := w.Relay()
 	x := w.watch("text")
 	x.awaitText("is a pool")
-	relay.silent.Store(true)
+	relay.Silent.Store(true)
 	said := func() string {
 		text, _ := os.ReadFile(x.stderr)
 		return string(text)
 	}
-	w.await("the failure to be said", func() bool { return strings.Contains(said(), "; trying since ") })
-	relay.silent.Store(false)
-	w.run(0, "acquire", "--type", "install", "--handle", "h")
+	w.Await("the failure to be said", func() bool { return strings.Contains(said(), "; trying since ") })
+	relay.Silent.Store(false)
+	w.Run(0, "acquire", "--type", "install", "--handle", "h")
 	x.awaitText("install-0 is held by job-1")
-	w.await("the end of it to be said", func() bool { return strings.Contains(said(), "answers again") })
+	w.Await("the end of it to be said", func() bool { return strings.Contains(said(), "answers again") })
 	if n := strings.Count(said(), "trying since"); n != 1 {
 		t.Errorf("said %d times: %s", n, said())
 	}
 	x.cmd.Process.Signal(syscall.SIGINT)
 	x.cmd.Wait()
 
-	relay.close()
+	relay.Close()
 	var stderr bytes.Buffer
-	cmd := w.command("status", "--watch")
+	cmd := w.Command("status", "--watch")
 	cmd.Stderr = &stderr
-	if code := exitCode(cmd.Run()); code != exitUnreachable {
+	if code := clitest.ExitCode(cmd.Run()); code != exitUnreachable {
 		t.Errorf("exit code %d without a proxy: %s", code, &stderr)
 	}
 }
@@ -248,7 +249,7 @@ func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
 // proxy failed.
 func TestStatusWatchOfARemovedPool(t *testing.T) {
 	t.Parallel()
-	config := filepath.Join(shortDir(t), "pools.yaml")
+	config := filepath.Join(clitest.ShortDir(t), "pools.yaml")
 	configure := func(types ...string) {
 		text := "resources:\n"
 		for _, typ := range types {
@@ -261,13 +262,13 @@ func TestStatusWatchOfARemovedPool(t *testing.T) {
 		}
 	}
 	configure("install", "other")
-	w := newWorldOf(t, build(t, ""), "--config", config)
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", config)
 	x := w.watch("text", "--type", "install")
 	x.awaitText("install: is a pool (0 of 1 in use, 0 waiting)\n")
 	configure("other")
 	x.awaitText("install: is no pool any more (0 of 0 in use, 0 waiting)\n")
 	configure("install", "other")
-	w.await("the pool to be one again", func() bool { return strings.Count(x.text(), "install: is a pool (") == 2 })
+	w.Await("the pool to be one again", func() bool { return strings.Count(x.text(), "install: is a pool (") == 2 })
 	x.ends(syscall.SIGINT, 130)
 	if n := strings.Count(x.text(), "\n"); n != 3 {
 		t.Errorf("%d lines: %s", n, x.text())

@@ -20,6 +20,7 @@ type takeOptions struct {
 	items        int  // negative: not given
 	also         []leaseapi.Also
 	key          string
+	name         string // empty: any
 	keyMode      string // empty: not given, which means write
 	priority     int
 	overcommit   bool // bound by bindOvercommit
@@ -47,6 +48,7 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(alsoValue(&o.also), "also", fmt.Sprintf("another type to take a lease of, or N, in the same grant: all or none; may be given %d times; everything else is about --type", leaseapi.MaxAlso))
 	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, unless both read it, and a request that waits for its key delays no others")
 	flags.Var(choiceValue(&o.keyMode, "", leaseapi.KeyRead, leaseapi.KeyWrite), "key-mode", "with --key: read shares the key with others that read it; write has it alone (default: write)")
+	flags.Var(nameValue(&o.name), "name", "the name of the lease: this one and no other, of a pool that lists its names; a request that waits for it delays no others")
 	flags.Var(intValue(&o.priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "how many steps to go ahead in the queue, or behind if negative; a step is worth 10 m of waiting, unless the proxy sets another time")
 	flags.Var(newHandleValue(&o.handle), "handle", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
@@ -81,6 +83,14 @@ func (o *takeOptions) check() error {
 		return usagef("no --type: name the type of the lease to take")
 	case o.count > 0 && o.items >= 0:
 		return usagef("--count and --items exclude each other: items are what units are made of")
+	case o.name != "" && (o.count > 1 || o.items >= 0):
+		return usagef("--name goes with neither --count nor --items: it is one lease")
+	case o.name != "" && len(o.also) > 0:
+		return usagef("--name does not go with --also: it is one lease")
+	case o.name != "" && o.key != "":
+		return usagef("--name does not go with --key: nobody else has the name meanwhile, which is what a key is for")
+	case o.name != "" && o.overcommit:
+		return usagef("--name does not go with --overcommit: a name that somebody has cannot be had twice")
 	case o.keyMode != "" && o.key == "":
 		return usagef("--key-mode %s goes with --key: say what is read or written", o.keyMode)
 	case len(o.also) > 0 && o.overcommit:
@@ -101,6 +111,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 		Key:         o.key,
 		KeyMode:     o.keyMode,
 		Also:        o.also,
+		Name:        o.name,
 		Priority:    o.priority,
 		Overcommit:  o.overcommit,
 		Handle:      handle,

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // No signal makes a program that has a token leave a core, which would have the token, too: neither
@@ -19,18 +21,18 @@ func TestNoCoreHasTheToken(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := startServer(t, build(t, ""), "", "--tokens", tokens, "--pool", "slots=9")
+	s := startServer(t, clitest.Build(t, ""), "", "--tokens", tokens, "--pool", "slots=9")
 	for _, sig := range []syscall.Signal{syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGSEGV, syscall.SIGTRAP, syscall.SIGSYS} {
 		ready := filepath.Join(t.TempDir(), "ready")
 		cmd := exec.Command("/bin/sh", "-c", `ulimit -S -c "$(ulimit -H -c)"; exec "$@"`, "sh",
-			build(t, ""), "exec", "--proxy", s.url, "--token-file", token, "--type", "slots", "--grace-period", "1s", "--quiet", "--",
+			clitest.Build(t, ""), "exec", "--proxy", s.url, "--token-file", token, "--type", "slots", "--grace-period", "1s", "--quiet", "--",
 			"/bin/sh", "-c", `ulimit -c 0; : >"$1"; exec sleep 60`, "sh", ready)
 		cmd.Dir = t.TempDir()
 		cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(t.TempDir(), "state"))
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(clitest.Patience); ; time.Sleep(5 * time.Millisecond) {
 			if _, err := os.Stat(ready); err == nil {
 				break
 			}

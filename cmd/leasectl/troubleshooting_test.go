@@ -56,13 +56,10 @@ type documentedMessage struct {
 
 // documentedMessages returns the messages of the page, by exit code.
 func documentedMessages(t testing.TB) map[int][]documentedMessage {
-	page, err := os.ReadFile("../../docs/troubleshooting.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := readPage(t, "docs/troubleshooting.md")
 	messages := make(map[int][]documentedMessage)
 	for _, code := range documentedCodes {
-		_, section, _ := strings.Cut(string(page), fmt.Sprintf("\n## Exit code %d:", code))
+		_, section, _ := strings.Cut(page, fmt.Sprintf("\n## Exit code %d:", code))
 		section, _, _ = strings.Cut(section, "\n## ")
 		_, table, _ := strings.Cut(section, "\n| message |")
 		table, _, _ = strings.Cut(table, "\n\n")
@@ -75,6 +72,16 @@ func documentedMessages(t testing.TB) map[int][]documentedMessage {
 		}
 	}
 	return messages
+}
+
+// readPage returns the text of a page for people.
+func readPage(t testing.TB, page string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../" + page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // seenMessages records the messages of the page that scenarios have seen.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
 // versionOneProxy is a lease proxy as deployed today. It knows names, but no request ids, owners,
@@ -38,7 +40,7 @@ func versionOneProxy() {
 	}
 	if len(os.Args) > 4 {
 		p.pool = os.Args[4]
-		p.free = slices.DeleteFunc(p.free, func(name string) bool { return exists(filepath.Join(p.pool, name)) })
+		p.free = slices.DeleteFunc(p.free, func(name string) bool { return clitest.Exists(filepath.Join(p.pool, name)) })
 	}
 	os.Remove(os.Args[1]) // the socket of a killed proxy
 	l, err := net.Listen("unix", os.Args[1])
@@ -101,11 +103,11 @@ func (p *v1Proxy) release(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		p.held = slices.Delete(p.held, at, at+1)
-		for p.pool != "" && exists(p.pool+".slow") {
+		for p.pool != "" && clitest.Exists(p.pool+".slow") {
 			os.WriteFile(p.pool+".asked", nil, 0o600)
 			time.Sleep(time.Millisecond)
 		}
-		if p.pool != "" && exists(p.pool+".503") {
+		if p.pool != "" && clitest.Exists(p.pool+".503") {
 			http.Error(w, fmt.Sprintf("Failed to release lease %s: status 503 Service Unavailable. Released: %s", name, strings.Join(body.Names[:i], " ")), http.StatusInternalServerError)
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -37,7 +38,7 @@ func waitForServer(ts *testscript.TestScript, args []string) (so func() bool) {
 
 // ask sends a GET to the scenario's proxy, and returns the status and body of the answer.
 func ask(ts *testscript.TestScript, path, token string) string {
-	client := http.Client{Transport: unixTransport(ts.Getenv("SOCKET"))}
+	client := http.Client{Transport: clitest.UnixTransport(ts.Getenv("SOCKET"))}
 	req, err := http.NewRequest(http.MethodGet, "http://localhost"+path, nil)
 	ts.Check(err)
 	if token != "" {

@@ -33,7 +33,7 @@ type Role string
 const (
 	RoleJob   Role = ""      // acquires, renews and releases leases of its own, and sees its pools
 	RoleRead  Role = "read"  // sees its pools, and changes nothing
-	RoleAdmin Role = "admin" // may operate the server too: break, remove, pause, resume, back up
+	RoleAdmin Role = "admin" // may operate the server too: break, remove, reserve, pause, resume, back up
 )
 
 // String returns the word for people.

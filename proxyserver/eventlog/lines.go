@@ -38,6 +38,10 @@ func (l lines) change(c *pool.Change) {
 		l.drop(c)
 	case pool.Moved:
 		l.request("moved", c.Waiter.Request, text("by", c.Act.By), slog.Int("to", c.Waiter.PriorityNow), slog.String("reason", c.Act.Reason))
+	case pool.NameReserved:
+		l.reserved("reserved", c)
+	case pool.NameGivenBack:
+		l.reserved("given back", c)
 	case pool.Paused:
 		l.write(slog.LevelInfo, "paused", text("by", c.Act.By), slog.String("type", c.Pause.Type), slog.String("reason", c.Pause.Reason))
 	case pool.Resumed:
@@ -95,9 +99,22 @@ func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
 	}
 	all := append(make([]slog.Attr, 0, 14), // which is not on the heap
 		slog.String("owner", owner), text("token", token), slog.String("type", r.Type), also(r.Ask),
-		count(r), slog.String("request_id", id), text("key", r.Key), keyMode(r.Ask), overcommit(r.Overcommit), ifAny("priority", r.Priority),
+		count(r), slog.String("request_id", id), text("wants", r.Name), text("key", r.Key), keyMode(r.Ask), overcommit(r.Overcommit), ifAny("priority", r.Priority),
 	)
 	l.write(slog.LevelInfo, what, append(all, attrs...)...)
+}
+
+// reserved writes a line about a name that a person has taken out of its pool, or given back.
+func (l lines) reserved(what string, c *pool.Change) {
+	r := c.Reserved
+	token, owner := pool.SplitOwner(r.Owner)
+	_, holder := pool.SplitOwner(r.Holder)
+	ends := slog.Attr{}
+	if c.Kind == pool.NameReserved && r.Until > 0 {
+		ends = slog.Duration("ends_in", round(l.until(r.Until)))
+	}
+	l.write(slog.LevelInfo, what, text("by", c.Act.By), slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
+		slog.Any("names", names{r.Name}), text("held_by", holder), ends, slog.String("reason", r.Reason))
 }
 
 func (l lines) grant(c *pool.Change) {

@@ -75,8 +75,9 @@ func WritePools(t *Text, totals []pool.PoolStatus) {
 	}
 	gauge("leasectl_capacity", "Units that the pool has: names, or what a counted pool is counted in.", func(p pool.PoolStatus) float64 { return float64(p.Capacity) })
 	gauge("leasectl_limit", "Units that may be in use now.", func(p pool.PoolStatus) float64 { return float64(p.Limit) })
-	gauge("leasectl_in_use", "Units that are held, or have a lock delay.", func(p pool.PoolStatus) float64 { return float64(p.InUse) })
+	gauge("leasectl_in_use", "Units that are held, reserved, or have a lock delay.", func(p pool.PoolStatus) float64 { return float64(p.InUse) })
 	gauge("leasectl_lock_delayed", "Units that nobody holds, and that are not granted yet because of the lock delay.", func(p pool.PoolStatus) float64 { return float64(p.LockDelayed) })
+	gauge("leasectl_reserved", "Names that people have taken out of the pool.", func(p pool.PoolStatus) float64 { return float64(len(p.Reserved)) })
 	gauge("leasectl_waiting", "Requests in the queue.", func(p pool.PoolStatus) float64 { return float64(p.Waiting) })
 	gauge("leasectl_following", "Requests that have joined one that waits, or runs.", func(p pool.PoolStatus) float64 { return float64(p.Following) })
 	gauge("leasectl_oldest_waiting_seconds", "How long the first in the queue has waited.", func(p pool.PoolStatus) float64 { return p.OldestWaiting.Seconds() })

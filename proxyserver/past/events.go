@@ -64,6 +64,10 @@ func eventOf(c *pool.Change) (Event, bool) {
 		return e, c.Lease.Units != c.Before
 	case pool.Adapted:
 		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
+	case pool.NameReserved:
+		return reservedEvent("reserved", c), true
+	case pool.NameGivenBack:
+		return reservedEvent("given back", c), true
 	case pool.Paused:
 		return Event{What: "paused", Type: c.Pause.Type, By: c.Act.By, Detail: c.Act.Reason}, true
 	case pool.Resumed:
@@ -74,7 +78,7 @@ func eventOf(c *pool.Change) (Event, bool) {
 
 // Words returns the words for all events: the values that [Event.What] may have.
 func Words() []string {
-	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed", "moved"}
+	words := []string{"granted", string(pool.Released), string(pool.Expired), "breaking", "broken", "resized", pool.LimitCut, pool.LimitRaised, "paused", "resumed", "moved", "reserved", "given back"}
 	for _, end := range pool.WaitEnds {
 		words = append(words, string(end))
 	}
@@ -91,6 +95,12 @@ func leaseEvent(what string, leases ...pool.Lease) Event {
 		What: what, Type: first.Type, Holder: first.Owner, RequestID: first.RequestID,
 		Names: names, NameCount: len(leases),
 	}
+}
+
+// reservedEvent returns the event of a reservation, which has the reason of the reservation.
+func reservedEvent(what string, c *pool.Change) Event {
+	r := c.Reserved
+	return Event{What: what, Type: r.Type, Holder: r.Owner, Names: []string{r.Name}, NameCount: 1, By: c.Act.By, Detail: r.Reason}
 }
 
 // moveEvent returns the event of a move of a limit, with the holder whose report decided it.

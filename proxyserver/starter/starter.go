@@ -201,7 +201,7 @@ tokens:
 - name: jobs # acquires, renews and releases leases of its own
   secret_file: jobs.token
   # pools: [install]  # the types that it may use, if not all
-- name: operators # may also break, remove, move, pause, resume and backup
+- name: operators # may also break, remove, move, pause, resume, reserve and backup
   secret_file: operators.token
   role: admin
 - name: monitoring # looks, reads /metrics, and changes nothing

@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +22,7 @@ type operation struct {
 	fields []string // of the form, beside the reason: they name the target
 	now    bool     // the operator may choose to do it at once
 	ranks  bool     // the operator says which priority
+	lasts  bool     // the operator says which name, and for how long
 	back   func(u *UI, q url.Values) string
 	do     func(s Server, by auth.Token, form url.Values) error
 }
@@ -70,6 +72,35 @@ var operations = [...]operation{
 		},
 	},
 	{
+		path: "/ui/reserve", title: "Reserve", fields: []string{"type"}, lasts: true,
+		text: func(q url.Values) string {
+			return "The name is taken out of the pool " + q.Get("type") + ": at once if it is free, else when its holder ends, ahead of all who wait. It counts as in use until somebody gives it back, restarts included."
+		},
+		back: backToPool,
+		do: func(s Server, by auth.Token, form url.Values) error {
+			var d time.Duration
+			if text := form.Get("for"); text != "" {
+				var err error
+				if d, err = time.ParseDuration(text); err != nil || d <= 0 {
+					return fmt.Errorf("for how long: %q is no time such as 2h or 90m", leaseapi.Shorten(text))
+				}
+			}
+			return s.Reserve(by, leaseapi.ReserveRequest{
+				Name: form.Get("name"), Owner: by.Name, For: leaseapi.Duration(d), Reason: form.Get("reason"),
+			})
+		},
+	},
+	{
+		path: "/ui/give-back", title: "Give back", fields: []string{"name"},
+		text: func(q url.Values) string {
+			return "The name " + q.Get("name") + " is in its pool again, for those who wait."
+		},
+		back: (*UI).backToPoolOfName,
+		do: func(s Server, by auth.Token, form url.Values) error {
+			return s.GiveBack(by, form.Get("name"), form.Get("reason"))
+		},
+	},
+	{
 		path: "/ui/break", title: "Break", fields: []string{"name", "generation"}, now: true,
 		text: func(q url.Values) string {
 			return "The lease " + q.Get("name") + " is taken away from its holder, who reads the reason with the next renewal. Its name is free when the holder gives it back, or when the lease ends."
@@ -98,13 +129,14 @@ func operationAt(path string) (operation, bool) {
 
 func backToPool(_ *UI, q url.Values) string { return poolPath(q.Get("type")) }
 
-// backToPoolOfName returns the path of the pool that a held name belongs to; / if nobody holds
-// it.
+// backToPoolOfName returns the path of the pool that a name belongs to; / if it is in none.
 func (u *UI) backToPoolOfName(q url.Values) string {
 	path := "/"
 	u.server.Term().Do(func(set *pool.Set, now time.Duration) {
 		if l, ok := set.Held(now, q.Get("name")); ok {
 			path = poolPath(l.Type)
+		} else if typ, ok := set.PoolOf(q.Get("name")); ok {
+			path = poolPath(typ)
 		}
 	})
 	return path
@@ -121,6 +153,8 @@ type asked struct {
 	Now       bool   // offer to do it at once
 	Ranks     bool   // ask for a priority
 	Priority  string // the content of that field
+	Lasts     bool   // ask for a name, and for how long
+	Name, For string // the content of these fields
 	// MaxPriority is the highest one, and below zero the lowest.
 	MaxPriority int
 	Back        string // the page to return to
@@ -161,6 +195,7 @@ func (u *UI) serveOperation(user auth.Token, op operation, w http.ResponseWriter
 		Path: r.URL.Path, Title: op.title, Text: op.text(form), Fields: make(map[string]string), Reason: form.Get("reason"),
 		MaxReason: leaseapi.MaxReason, Now: op.now, Back: op.back(u, form), Error: failure,
 		Ranks: op.ranks, Priority: form.Get("priority"), MaxPriority: leaseapi.MaxPriority,
+		Lasts: op.lasts, Name: form.Get("name"), For: form.Get("for"),
 	}
 	for _, field := range op.fields {
 		shown.Fields[field] = form.Get(field)

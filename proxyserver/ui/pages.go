@@ -153,7 +153,7 @@ func poolPage(p poolView, part pool.Part, day past.Day) page {
 	return page{
 		name: "pool", status: http.StatusOK, Title: p.Type,
 		Live:  livePath(query(here, "place", number(part.AfterPlace), "generation", number(part.AfterGeneration))),
-		Parts: parts("state", "limit", "peaks", "charts", "queue", "held", "more"), data: data,
+		Parts: parts("state", "reserved", "limit", "peaks", "charts", "queue", "held", "more"), data: data,
 	}
 }
 
@@ -214,7 +214,7 @@ func (r requestData) Unconfirmed() bool { return errors.Is(r.Status.Why, pool.Er
 // Why is why the request waits.
 func (r requestData) Why() why {
 	st := r.Status
-	return why{st.Reason, st.KeyHolder, st.Follows, st.Reason == "", orderWords(st.Order)}
+	return why{st.Reason, st.Name, st.KeyHolder, st.Follows, st.Reason == "", orderWords(st.Order)}
 }
 
 // Expected is how long the request may still wait.

@@ -59,13 +59,15 @@ type Server interface {
 	// Term returns the present term of the server.
 	Term() Term
 
-	// Pause, Resume, Remove, Move and Break operate the server in the name of a token. They block
+	// Pause, Resume, Remove, Move, Break, Reserve and GiveBack operate the server in the name of a token. They block
 	// until that is durable. Without a reason they do nothing, and return an error.
 	Pause(by auth.Token, typ, reason string) error
 	Resume(by auth.Token, typ, reason string) error
 	Remove(by auth.Token, requestID, reason string) error
 	Move(by auth.Token, requestID string, priority int, reason string) error
 	Break(by auth.Token, req leaseapi.BreakRequest) error
+	Reserve(by auth.Token, req leaseapi.ReserveRequest) error
+	GiveBack(by auth.Token, name, reason string) error
 	// Unavailable reports whether err means that the server refuses every call.
 	Unavailable(err error) bool
 }

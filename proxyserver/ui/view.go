@@ -158,6 +158,12 @@ func (p poolView) OldestWait() moment { return p.For(p.now - p.OldestWaiting) }
 // NextGrant is when the pace allows the next grant.
 func (p poolView) NextGrant() moment { return p.In(p.now + p.NextGrantIn) }
 
+// ListedReserved are the reservations that the page lists, and MoreReserved is how many more there are.
+func (p poolView) ListedReserved() []pool.Reserved {
+	return p.Reserved[:min(len(p.Reserved), leaseapi.ListedReservations)]
+}
+func (p poolView) MoreReserved() int { return len(p.Reserved) - len(p.ListedReserved()) }
+
 // HasMoved reports whether reports ever moved the limit.
 func (p poolView) HasMoved() bool { return p.Moved != pool.Move{} }
 
@@ -221,9 +227,9 @@ func (l leaseView) Remarks() (all []remark) {
 
 // queueView is a table of waiters of a pool.
 type queueView struct {
-	Keys bool // it has a column for them
-	All  int  // how many wait, with those that the table lacks
-	Rows []waiterView
+	Names, Keys bool // it has a column for them
+	All         int  // how many wait, with those that the table lacks
+	Rows        []waiterView
 }
 
 type waiterView struct {
@@ -234,6 +240,7 @@ type waiterView struct {
 // queue returns a table of some waiters of p.
 func (v view) queue(waiters []pool.WaiterStatus, p pool.PoolStatus) queueView {
 	q := queueView{All: p.Waiting + p.Following, Keys: slices.ContainsFunc(waiters, func(w pool.WaiterStatus) bool { return w.Key != "" })}
+	q.Names = slices.ContainsFunc(waiters, func(w pool.WaiterStatus) bool { return w.Name != "" })
 	for _, w := range waiters {
 		q.Rows = append(q.Rows, waiterView{v, w})
 	}
@@ -246,7 +253,7 @@ func (q queueView) Last() int  { return q.Rows[len(q.Rows)-1].Place }
 
 // Why is why the waiter waits.
 func (w waiterView) Why() why {
-	return why{w.Reason, w.KeyHolder, w.Follows, w.Away, orderWords(w.Order)}
+	return why{w.Reason, w.Name, w.KeyHolder, w.Follows, w.Away, orderWords(w.Order)}
 }
 
 // Expected is how long the waiter may still wait.
@@ -255,7 +262,8 @@ func (w waiterView) Expected() estimate { return w.estimate(w.Estimate, w.Estima
 // why is why a request waits.
 type why struct {
 	Reason    string
-	KeyHolder string // the owner that holds its key; may be empty
+	Name      string // that it wants; may be empty
+	KeyHolder string // the owner that holds its key, or that name; may be empty
 	Follows   string // the id of the request that it has joined; may be empty
 	Away      bool   // its client is away
 	Order     string // where the order of the queue puts it, in words; may be empty
@@ -265,6 +273,11 @@ func orderWords(o pool.Order) string { return leaseapi.Order(o).Words() }
 
 // ForKey reports whether the request waits for an owner to give its key back.
 func (w why) ForKey() bool { return w.Reason == leaseapi.WaitKey && w.KeyHolder != "" }
+
+// ForName reports whether the request waits for an owner to give a name back.
+func (w why) ForName() bool {
+	return w.Name != "" && w.Reason == leaseapi.NameHeld(w.Name, "") && w.KeyHolder != ""
+}
 
 // estimate is how long a waiter may still wait: a range, since nobody knows it exactly.
 type estimate struct {

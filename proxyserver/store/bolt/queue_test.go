@@ -29,6 +29,10 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	moved, overtaken := waiter("moved", 10), waiter("overtaken", 11)
 	moved.PriorityNow, overtaken.Overtaken = -100, 12
 	lock, over := pool.Locked{Name: "n", Type: "t", Units: 4, Key: "k", Until: 9}, pool.Locked{Name: "o", Type: "t", Units: 1, Until: 8}
+	taken := pool.Reserved{Reservation: pool.Reservation{Name: "a", Owner: "red\x00me", Reason: "why", Since: 1, At: time.UnixMilli(5).UTC(), Until: 9}}
+	again, back := taken, pool.Reserved{Reservation: pool.Reservation{Name: "b", Reason: "why"}}
+	again.Until, again.Reason = 0, "why else"
+	moved.Name = "n"
 	pace := pool.Pacing{Type: "t", Generation: 5, Start: 4, Count: 3}
 	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
 	small := pool.Lease{
@@ -42,6 +46,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 			{Kind: pool.Queued, Waiter: waiter("granted", 1)}, {Kind: pool.Queued, Waiter: waiter("dropped", 2)},
 			{Kind: pool.Queued, Waiter: anonymous}, {Kind: pool.Queued, Waiter: waiter("full", 7)}, {Kind: pool.Missed, Waiter: missed},
 			{Kind: pool.LockBegun, Locked: &over}, {Kind: pool.LockBegun, Locked: &lock},
+			{Kind: pool.NameReserved, Reserved: &taken}, {Kind: pool.NameReserved, Reserved: &back},
 			{Kind: pool.Paced, Pacing: &pool.Pacing{Type: "t", Generation: 1, Start: 1, Count: 1}}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u", Count: 1}},
 		},
 		[]pool.Change{
@@ -49,6 +54,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 			{Kind: pool.Granted, ID: "granted", WasQueued: true}, {Kind: pool.Dropped, ID: "dropped", WasQueued: true}, {Kind: pool.Dropped, ID: anonymous.ID},
 			{Kind: pool.LockOver, Locked: &over}, {Kind: pool.Paced, Pacing: &pace}, {Kind: pool.Paced, Pacing: &pool.Pacing{Type: "u"}},
 			{Kind: pool.Extended, Lease: extended},
+			{Kind: pool.NameReserved, Reserved: &again}, {Kind: pool.NameGivenBack, Reserved: &back},
 			{Kind: pool.Granted, ID: "s", Leases: []pool.Lease{small}}, {Kind: pool.Resized, Lease: resized, Before: 512},
 			{Kind: pool.Joined, Waiter: waiter("joined", 9)}, {Kind: pool.Moved, Waiter: moved}, {Kind: pool.Overtaken, Waiter: overtaken},
 			{Kind: pool.Remembered, Ended: pool.Ended{ID: "told", Until: 9, Result: pool.Exited(3)}},
@@ -59,8 +65,9 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	slices.SortFunc(snap.Waiters, func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	want := pool.Snapshot{
 		Clock: 4, Generation: 9, Leases: []pool.Lease{extended, resized}, Waiters: []pool.Waiter{full, *waiter("back", 8), *waiter("joined", 9), *moved, *overtaken},
-		Ended:  []pool.Ended{{ID: "told", Until: 9, Result: pool.Exited(3)}, {ID: "took", Until: 9, Result: pool.Superseded}},
-		Locked: []pool.Locked{lock}, Paced: []pool.Pacing{pace},
+		Ended:    []pool.Ended{{ID: "told", Until: 9, Result: pool.Exited(3)}, {ID: "took", Until: 9, Result: pool.Superseded}},
+		Reserved: []pool.Reservation{again.Reservation},
+		Locked:   []pool.Locked{lock}, Paced: []pool.Pacing{pace},
 		Named: []pool.Naming{{Type: "t", Last: 7}},
 	}
 	if !reflect.DeepEqual(snap, want) {

@@ -165,6 +165,7 @@ func sorted(s pool.Snapshot) pool.Snapshot {
 	s.Ended = slices.SortedFunc(slices.Values(s.Ended), func(a, b pool.Ended) int { return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID)) })
 	s.Waiters = slices.SortedFunc(slices.Values(s.Waiters), func(a, b pool.Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	s.Locked = slices.SortedFunc(slices.Values(s.Locked), func(a, b pool.Locked) int { return cmp.Compare(a.Name, b.Name) })
+	s.Reserved = slices.SortedFunc(slices.Values(s.Reserved), func(a, b pool.Reservation) int { return cmp.Compare(a.Name, b.Name) })
 	s.Reports = slices.SortedFunc(slices.Values(s.Reports), func(a, b pool.Reports) int { return cmp.Compare(a.Type, b.Type) })
 	return s
 }
@@ -255,8 +256,16 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 		set.Report(now, pool.Report{RequestID: ended[random.IntN(len(ended))].ID, Outcome: outcome})
 	case n < 4 || !ok:
 		ask := pool.Ask{Count: 1 + random.IntN(4), Priority: random.IntN(5) - 2}
-		if random.IntN(3) == 0 {
+		switch random.IntN(6) {
+		case 0, 1:
 			ask.Count = 1 + random.IntN(9)
+		case 2:
+			ask.Count, ask.Name = 1, fmt.Sprint("b-", random.IntN(5))
+		case 3:
+			name := fmt.Sprint("b-", random.IntN(5))
+			if _, err := set.GiveBack(now, name, pool.Act{}); err != nil {
+				set.Reserve(now, name, "o\x00alice", time.Duration(random.IntN(60))*time.Second, pool.Act{Reason: "why"})
+			}
 		}
 		if random.IntN(4) == 0 {
 			ask.Also = string(rune('a' + random.IntN(3))) // the same type twice is refused

@@ -213,12 +213,14 @@ func TestCommitAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	leadtest.Commit(t, l, leadtest.Done("q-7"))
+	reserved := pool.Reservation{Name: "q-8", Owner: "o\x00alice", Reason: "why", Since: 3, At: time.UnixMilli(1_800_000_000_123).UTC(), Until: 9}
+	leadtest.Commit(t, l, pool.Change{Kind: pool.NameReserved, Reserved: &pool.Reserved{Reservation: reserved}})
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
 	next := elector(t, o)
 	l = leadtest.Gain(t, next, patience)
-	if snap := leadtest.Load(t, l); len(snap.Leases) != n-1 || l.ID() != id || id == "" {
+	if snap := leadtest.Load(t, l); len(snap.Leases) != n-1 || !slices.Equal(snap.Reserved, []pool.Reservation{reserved}) || l.ID() != id || id == "" {
 		t.Errorf("%d leases, want %d; the ids are %q and %q", len(snap.Leases), n-1, id, l.ID())
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {

@@ -14,12 +14,13 @@ func TestRecordFields(t *testing.T) {
 		record any
 		want   string
 	}{
-		{leaseRecord{}, "type generation owner request_id count items key variant coalesce reads_key has_items weighted also priority overcommit " +
+		{leaseRecord{}, "type generation owner request_id count items key name variant coalesce reads_key has_items weighted also priority overcommit " +
 			"asked_type units resizes ttl granted release_at provisional outcome broken extended other_lost at expires"},
-		{waiterRecord{}, "type count items key variant coalesce reads_key has_items weighted also priority overcommit " +
+		{waiterRecord{}, "type count items key name variant coalesce reads_key has_items weighted also priority overcommit " +
 			"units owner ttl arrival arrived follows holds_until kept_until priority_now older overtaken passed also_units"},
 		{lockRecord{}, "type units key reads_key until"},
 		{nameRecord{}, "last"},
+		{reservationRecord{}, "owner reason since at until"},
 		{paceRecord{}, "generation start count"},
 		{pauseRecord{}, "reason since"},
 		{reportsRecord{}, "limit wall gate ok cut risen suspect suspect_at moved tally"},

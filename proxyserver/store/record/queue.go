@@ -14,11 +14,13 @@ import (
 //	d NAME       a name that has a lock delay: a lockRecord, as JSON
 //	n TYPE       the last name that a counted pool made up: a nameRecord, as JSON
 //	p TYPE       the last grant of a pool with a pace: a paceRecord, as JSON
+//	t NAME       a name that a person has taken out of its pool: a reservationRecord, as JSON
 //	w ID         a request that waits: a waiterRecord, as JSON
 const (
 	keyLock   = 'd'
 	keyName   = 'n'
 	keyPace   = 'p'
+	keyTaken  = 't'
 	keyWaiter = 'w'
 )
 
@@ -51,6 +53,14 @@ type lockRecord struct {
 	Until    time.Duration `json:"until"`
 }
 
+type reservationRecord struct {
+	Owner  string        `json:"owner,omitempty"`
+	Reason string        `json:"reason"`
+	Since  time.Duration `json:"since"`
+	At     int64         `json:"at,omitempty"`    // [pool.Reservation.At], as milliseconds since 1970
+	Until  time.Duration `json:"until,omitempty"` // zero: until it is given back
+}
+
 type nameRecord struct {
 	Last int `json:"last"`
 }
@@ -62,7 +72,7 @@ type paceRecord struct {
 }
 
 // writeQueue writes a change of a waiter, or of what makes waiters wait: a lock delay, a
-// pace, or the last name that a counted pool made up.
+// reservation, a pace, or the last name that a counted pool made up.
 func writeQueue(t Table, c *pool.Change) error {
 	switch c.Kind {
 	case pool.Queued, pool.Joined, pool.Missed, pool.Returned, pool.Overtaken, pool.Moved:
@@ -85,6 +95,13 @@ func writeQueue(t Table, c *pool.Change) error {
 		})
 	case pool.LockOver:
 		return t.Delete(recordKey(keyLock, c.Locked.Name))
+	case pool.NameReserved:
+		r := c.Reserved
+		return putJSON(t, recordKey(keyTaken, r.Name), reservationRecord{
+			Owner: r.Owner, Reason: r.Reason, Since: r.Since, At: millis(r.At), Until: r.Until,
+		})
+	case pool.NameGivenBack:
+		return t.Delete(recordKey(keyTaken, c.Reserved.Name))
 	case pool.Named:
 		return putJSON(t, recordKey(keyName, c.Naming.Type), nameRecord{Last: c.Naming.Last})
 	case pool.Paced:
@@ -130,6 +147,14 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			return err
 		}
 		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Units: max(l.Units, 1), Key: l.Key, ReadsKey: l.ReadsKey, Until: l.Until})
+	case keyTaken:
+		var r reservationRecord
+		if err := json.Unmarshal(payload, &r); err != nil {
+			return err
+		}
+		snap.Reserved = append(snap.Reserved, pool.Reservation{
+			Name: name, Owner: r.Owner, Reason: r.Reason, Since: r.Since, At: fromMillis(r.At), Until: r.Until,
+		})
 	case keyName:
 		var n nameRecord
 		if err := json.Unmarshal(payload, &n); err != nil {

@@ -10,11 +10,11 @@ import (
 // The first byte of a key is the kind of the record. A new kind needs a case in [Write]
 // and one in [Add].
 //
-//	l NAME       a lease that is held: a leaseRecord, as JSON
-//	s TYPE       a pool that an operator has stopped: a pauseRecord, as JSON
-//	d, n, p, w   see queue.go
-//	e            see ended.go
-//	r            see reports.go
+//	l NAME         a lease that is held: a leaseRecord, as JSON
+//	s TYPE         a pool that an operator has stopped: a pauseRecord, as JSON
+//	d, n, p, t, w  see queue.go
+//	e              see ended.go
+//	r              see reports.go
 const (
 	keyLease = 'l'
 	keyPause = 's'
@@ -116,17 +116,28 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 }
 
 func (r leaseRecord) lease(name string) pool.Lease {
-	l := pool.Lease{
+	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
 		RequestID: r.RequestID, Ask: pool.Ask(r.asked), AskedType: r.AskedType, Units: max(r.Units, 1), Resizes: r.Resizes,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
-		OtherLost: r.OtherLost,
+		OtherLost: r.OtherLost, At: fromMillis(r.At),
 	}
-	if r.At != 0 {
-		l.At = time.UnixMilli(r.At).UTC()
+}
+
+// millis returns at as milliseconds since 1970, and fromMillis is its reverse; zero: not known.
+func millis(at time.Time) int64 {
+	if at.IsZero() {
+		return 0
 	}
-	return l
+	return at.UnixMilli()
+}
+
+func fromMillis(at int64) time.Time {
+	if at == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(at).UTC()
 }
 
 func putLeases(t Table, leases []pool.Lease) error {
@@ -144,16 +155,13 @@ func putLease(t Table, l *pool.Lease) error {
 		RequestID: l.RequestID, asked: asked(l.Ask), AskedType: l.AskedType, Resizes: l.Resizes,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Outcome: l.Outcome.String(), Broken: l.Broken, Extended: l.Extended,
-		OtherLost: l.OtherLost,
+		OtherLost: l.OtherLost, At: millis(l.At),
 	}
 	if l.Broken != "" || l.Extended {
 		r.Expires = l.Expires
 	}
 	if l.Units > 1 {
 		r.Units = l.Units
-	}
-	if !l.At.IsZero() {
-		r.At = l.At.UnixMilli()
 	}
 	return putJSON(t, recordKey(keyLease, l.Name), r)
 }
@@ -185,6 +193,7 @@ type asked struct {
 	Count      int           `json:"count"`
 	Items      int           `json:"items,omitempty"`
 	Key        string        `json:"key,omitempty"`
+	Name       string        `json:"name,omitempty"` // that was asked for
 	Variant    string        `json:"variant,omitempty"`
 	Coalesce   pool.Coalesce `json:"coalesce,omitempty"` // written as a word
 	ReadsKey   bool          `json:"reads_key,omitempty"`

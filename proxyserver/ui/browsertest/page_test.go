@@ -139,6 +139,39 @@ func TestMove(t *testing.T) {
 	w.shows("#queue", "behind 1 of higher priority")
 }
 
+// An operator takes a name out of its pool and gives it back; who wants it is told who has it, and why.
+func TestReserve(t *testing.T) {
+	s := serve(t, "aws=2")
+	w := open(t, s, 1100).signIn(adminToken)
+	w.visit("/ui/pools/aws")
+	w.click("Reserve…")
+	w.run(chromedp.WaitVisible(`input[name=name]`), chromedp.SendKeys(`input[name=name]`, "aws-7"), chromedp.SendKeys(`input[name=for]`, "2h"))
+	w.click("Reserve") // without a reason the browser does not send it
+	w.run(chromedp.SendKeys(`input[name=reason]`, "disk is replaced"))
+	w.click("Reserve")
+	w.shows("main", "It was not done")
+	w.run(chromedp.SetValue(`input[name=name]`, "aws-1"))
+	w.click("Reserve")
+	w.shows("#reserved", "disk is replaced")
+	w.shows("#reserved", "oncall")
+	w.shows("#state", "1 reserved")
+	told := s.queue("aws", "late", "somebody", "aws-1")
+	w.shows("#queue", "wants aws-1, reserved by oncall: disk is replaced")
+	s.acquire("aws", "other", "another")
+	w.shows("#held", "aws-0")
+	w.keep("reserved")
+	w.click("Give back…")
+	w.run(chromedp.WaitVisible(`input[name=reason]`), chromedp.SendKeys(`input[name=reason]`, "it works"))
+	w.click("Give back")
+	w.shows("#held", "aws-1")
+	w.hides("#reserved", "disk is replaced")
+	if got := <-told; !strings.Contains(got, "aws-1") {
+		t.Errorf("the job was told %s", got)
+	}
+	w.visit("/ui/events")
+	w.shows("main", "given back")
+}
+
 // An owner with markup is text, also in live updates.
 func TestHostileOwner(t *testing.T) {
 	const owner = `"><script>document.title='owned'</script><img src=x onerror="document.title='owned'">`
@@ -225,6 +258,9 @@ func TestNarrowDarkAndLight(t *testing.T) {
 			t.Fatalf("report: %d %s", status, text)
 		}
 	}
+	if status, text := s.callAs(adminToken, "/lease/reserve", fmt.Sprintf(`{"name":"install-1","owner":%q,"for":"2h","reason":%q}`, long, strings.Repeat("x", 200))); status != 200 {
+		t.Fatalf("reserve: %d %s", status, text)
+	}
 	used := s.acquire("mem", "used", long)
 	if status, text := s.call("/lease/release", fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":123456789,"source":"cgroup"}}`, used.Name, used.Generation)); status != 200 {
 		t.Fatalf("release: %d %s", status, text)
@@ -234,7 +270,7 @@ func TestNarrowDarkAndLight(t *testing.T) {
 		for _, scheme := range []string{"light", "dark"} {
 			w.scheme(scheme)
 			for name, path := range map[string]string{
-				"pools": "/", "pool": "/ui/pools/install", "limit": "/ui/pools/adapts", "peaks": "/ui/pools/mem", "request": "/ui/requests/third", "events": "/ui/events", "find": "/ui/find?q=prow", "break": "/ui/break?name=install-0&generation=1", "login": "/ui/login",
+				"pools": "/", "pool": "/ui/pools/install", "limit": "/ui/pools/adapts", "peaks": "/ui/pools/mem", "request": "/ui/requests/third", "events": "/ui/events", "find": "/ui/find?q=prow", "break": "/ui/break?name=install-0&generation=1", "reserve": "/ui/reserve?type=install", "login": "/ui/login",
 			} {
 				w.visit(path)
 				w.run(chromedp.WaitVisible("main"))

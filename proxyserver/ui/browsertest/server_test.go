@@ -98,11 +98,17 @@ func serveWith(t *testing.T, args ...string) *server {
 // call sends a request as a job does, and returns the status and the answer.
 func (s *server) call(path, body string) (int, string) {
 	s.t.Helper()
+	return s.callAs(jobToken, path, body)
+}
+
+// callAs is call with a token.
+func (s *server) callAs(token, path, body string) (int, string) {
+	s.t.Helper()
 	req, err := http.NewRequest("POST", s.url+path, strings.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+jobToken)
+	req.Header.Set("Authorization", "Bearer "+token)
 	resp, err := (&http.Client{Timeout: patience}).Do(req)
 	if err != nil {
 		s.t.Fatal(err)
@@ -138,11 +144,11 @@ func (s *server) acquire(typ, id, owner string) lease {
 
 // queue makes a job wait, which asks again when the server tells it to. Its last answer comes
 // over the channel.
-func (s *server) queue(typ, id, owner string) <-chan string {
+func (s *server) queue(typ, id, owner string, name ...string) <-chan string {
 	told := make(chan string, 1)
 	go func() {
 		for {
-			answer := s.ask(typ, id, owner)
+			answer := s.ask(typ, id, owner, name...)
 			if !strings.HasPrefix(answer, "202") {
 				told <- answer
 				return
@@ -153,8 +159,12 @@ func (s *server) queue(typ, id, owner string) <-chan string {
 }
 
 // ask asks for a lease once, and returns the status and the body of the answer.
-func (s *server) ask(typ, id, owner string) string {
-	req, err := http.NewRequest("POST", s.url+"/lease/acquire?"+url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}, "wait": {"1h"}}.Encode(), nil)
+func (s *server) ask(typ, id, owner string, name ...string) string {
+	query := url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}, "wait": {"1h"}}
+	if len(name) > 0 {
+		query["name"] = name
+	}
+	req, err := http.NewRequest("POST", s.url+"/lease/acquire?"+query.Encode(), nil)
 	if err != nil {
 		return err.Error()
 	}

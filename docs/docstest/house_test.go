@@ -1,0 +1,173 @@
+package docstest
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/leasectl/leasectl/"
+
+// mayImport lists for each of our packages the packages of ours that it may import. Its tests may
+// also import the packages in testMayImport.
+var mayImport = map[string][]string{
+	"cmd/leasectl":     {"proxyserver/auth", "cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"holder":           {"holder/tokenfrom", "holder/failpoint", "holder/local", "holder/service", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/failpoint": {},
+	"holder/service":   {"leaseapi", "trap/child"},
+	"holder/socket":    {"lockfile"},
+	"holder/tokenfrom": {"proxyclient", "trap/process"},
+	"holder/v1":        {"holder/failpoint", "leaseapi", "lockfile", "proxyclient"},
+	"supervisor":       {"holder", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
+	"leaseapi":         {},
+	"lockfile":         {"leaseapi"},
+	"pool":             {"leaseapi"},
+	"proxyclient":      {"leaseapi", "leaseapi/suspend"},
+	"proxyserver":      {"leaseapi", "pool", "proxyserver/auth", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
+	"leaseapi/suspend": {},
+	"scripts":          {},
+	"trap":             {"trap/internal/sys"},
+	"trap/child":       {"trap", "trap/internal/sys"},
+	"trap/process":     {"trap", "trap/internal/sys"},
+
+	"cmd/leasectl/campaign": {},
+	"cmd/leasectl/clitest":  {"leaseapi", "proxyclient"},
+	"cmd/leasectl/early":    {},
+	"docs/docstest":         {},
+	"supervisor/follow":     {},
+	"trap/internal/sys":     {},
+	"trap/internal/testenv": {"trap/internal/sys"},
+
+	"internal/testprogram": {"lockfile", "proxyserver/store/storetest"},
+	"examples/test":        {},
+
+	"proxyserver/auth":                        {"leaseapi", "pool"},
+	"proxyserver/auth/authtest":               {},
+	"proxyserver/config":                      {"leaseapi", "pool", "proxyserver/auth"},
+	"proxyserver/connlimit":                   {},
+	"proxyserver/eventlog":                    {"leaseapi", "pool"},
+	"proxyserver/idle":                        {},
+	"proxyserver/metrics":                     {"leaseapi", "pool"},
+	"proxyserver/store":                       {"pool"},
+	"proxyserver/store/bolt":                  {"pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd":                  {"leaseapi/suspend", "proxyserver/store", "proxyserver/store/replicated"},
+	"proxyserver/store/etcd/etcdtest":         {"internal/testprogram", "proxyserver/store/storetest"},
+	"proxyserver/store/etcd/etcdtest/program": {},
+	"proxyserver/store/record":                {"pool"},
+	"proxyserver/store/postgres":              {"proxyserver/store", "proxyserver/store/replicated"},
+	"proxyserver/store/postgres/pgtest":       {"proxyserver/store/storetest"},
+	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/replicated/leadtest":   {"pool", "proxyserver/store"},
+	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
+	"proxyserver/store/storetest":             {},
+	"proxyserver/past":                        {"pool"},
+	"proxyserver/starter":                     {"proxyserver/config"},
+	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/auth", "proxyserver/past"},
+
+	// The benchmark of leasectl and its peers is beside the house. It may import every package
+	// that it measures.
+	"scripts/bench": {"leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/store/postgres/pgtest", "trap"},
+}
+
+// onlyIn lists packages that only some packages of ours may import, since their purpose has one
+// place: flock in lockfile, signals in trap, processes below trap, retries in proxyclient, the
+// store in proxyserver/store, pages in proxyserver/ui, the command line in cmd.
+var onlyIn = map[string][]string{
+	"github.com/VictoriaMetrics/metrics":     {"proxyserver/metrics"},
+	"github.com/coreos/go-oidc/v3/oidc":      {"proxyserver/auth"},
+	"github.com/go-jose/go-jose/v4":          {"proxyserver/auth", "proxyserver/auth/authtest"},
+	"github.com/gofrs/flock":                 {"lockfile"},
+	"github.com/hashicorp/go-retryablehttp":  {"proxyclient"},
+	"github.com/jackc/pgx/v5/pgconn":         {"proxyserver/store/postgres", "proxyserver/store/postgres/pgtest"},
+	"github.com/spf13/cobra":                 {"cmd/leasectl"},
+	"github.com/spf13/pflag":                 {"cmd/leasectl"},
+	"go.etcd.io/bbolt":                       {"proxyserver/store/bolt"},
+	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
+	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
+	"html/template":                          {"proxyserver/ui"},
+	"os/exec":                                {"cmd/leasectl/clitest", "trap/child", "trap/internal/testenv", "internal/testprogram", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
+	"os/signal":                              {"cmd/leasectl/clitest", "trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
+	"github.com/rogpeppe/go-internal/script": {},
+}
+
+// TestImportsRunDownwards compares the imports of every package with mayImport and onlyIn: no
+// import runs upwards, and no package imports cmd/leasectl.
+func TestImportsRunDownwards(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && len(d.Name()) > 2) {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" {
+			return nil
+		}
+		files++
+		checkImports(t, path)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Errorf("looked at %d files: the walk missed the house", files)
+	}
+}
+
+func checkImports(t *testing.T, path string) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rel, err := filepath.Rel("../..", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := filepath.ToSlash(filepath.Dir(rel))
+	test := strings.HasSuffix(path, "_test.go")
+	for _, spec := range file.Imports {
+		imported, err := strconv.Unquote(spec.Path.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours, ok := strings.CutPrefix(imported, module); ok {
+			allowed, known := mayImport[room]
+			if !known {
+				t.Errorf("%s: the house has no room %s", rel, room)
+			}
+			// An external test may import the package that it tests. A test may also import
+			// the package of a peer that it starts.
+			if !slices.Contains(allowed, ours) && !(test && (ours == room || slices.Contains(testMayImport[room], ours))) {
+				t.Errorf("%s: %s may not import %s", rel, room, ours)
+			}
+			continue
+		}
+		tool := strings.HasPrefix(room, "scripts/") // a program for developers of leasectl
+		if rooms, ok := onlyIn[imported]; ok && !test && !tool && !slices.Contains(rooms, room) {
+			t.Errorf("%s: %s belongs to %v", rel, imported, rooms)
+		}
+	}
+}
+
+// testMayImport lets the tests of the clients run against the real server, the tests of the server
+// on a real store, the tests of the whole program read handles, and the tests of trap share their
+// processes.
+var testMayImport = map[string][]string{
+	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "lockfile", "proxyserver/auth/authtest"},
+	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder", "leaseapi", "lockfile", "proxyclient", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
+	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
+	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
+	"examples/test": {"internal/testprogram"},
+	"trap":          {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
+	"proxyserver/store/etcd":       {"pool", "proxyserver/store/etcd/etcdtest", "proxyserver/store/replicated/leadtest"},
+	"proxyserver/store/postgres":   {"pool", "proxyserver/store/postgres/pgtest", "proxyserver/store/replicated/leadtest"},
+	"proxyserver/store/replicated": {"proxyserver/store/replicated/leadtest", "proxyserver/store/replicated/unsteady"},
+}

@@ -1,0 +1,175 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// reserve reserves a name for somebody.
+func reserve(t *testing.T, set *Set, now time.Duration, name, owner string, d time.Duration) Reserved {
+	t.Helper()
+	r, err := set.Reserve(now, name, owner, d, Act{By: "ops", Reason: "repair"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// A free name that is reserved is granted to nobody, counts as in use, and comes free when it is
+// given back.
+func TestReserveFreeName(t *testing.T) {
+	set := one(t, 2)
+	if r := reserve(t, set, 0, "t-0", "alice", 0); r.Type != "t" || r.Holder != "" || r.Reason != "repair" || r.Until != 0 {
+		t.Errorf("%+v", r)
+	}
+	must(t, set, 0, req("a"), "t-1")
+	must(t, set, 0, req("b"))
+	must(t, set, 0, named("c", "t-0"))
+	p := set.Pools(5 * s)[0]
+	if p.InUse != 2 || len(p.Reserved) != 1 || p.Reserved[0].Owner != "alice" || p.Waiters[0].Reason != "full" ||
+		p.Waiters[1].Reason != "wants t-0, reserved by alice: repair" {
+		t.Errorf("%+v", p)
+	}
+	set.Drain()
+	set.Release(6*s, Ref{Name: "t-0", Owner: "bob"}, 0)
+	set.Release(6*s, Ref{Name: "t-0"}, 0) // as a client of version 1 does, late
+	set.Release(6*s, Ref{Name: "t-0", Generation: 1, Owner: "alice"}, 0)
+	changed(t, set)
+	set.Release(6*s, Ref{Name: "t-0", Owner: "alice"}, 0)
+	changed(t, set, "given back t-0", "granted b [t-0]")
+}
+
+// A name that is held is reserved ahead of all waiters, also when its lock delay comes first.
+func TestReserveHeldName(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 1), LockDelay: 10 * s})
+	must(t, set, 0, req("a"), "t-0")
+	must(t, set, 0, Request{ID: "b", Type: "t", Ask: Ask{Priority: 100}})
+	if r := reserve(t, set, 0, "t-0", "alice", 0); r.Holder != "" && r.Holder != "owner of a" {
+		t.Errorf("%+v", r)
+	}
+	set.Drain()
+	if _, err := set.Break(1*s, "t-0", Act{Reason: "now"}, true); err != nil {
+		t.Fatal(err)
+	}
+	set.Advance(20 * s)
+	if st, _ := set.Status(20*s, "b"); st.State != StateQueued || st.InUse != 1 {
+		t.Errorf("%+v", st)
+	}
+	set.Drain()
+	if _, err := set.GiveBack(21*s, "t-0", Act{}); err != nil {
+		t.Fatal(err)
+	}
+	changed(t, set, "given back t-0", "granted b [t-0]")
+	if _, err := set.GiveBack(21*s, "t-0", Act{}); !errors.Is(err, ErrNotHeld) {
+		t.Errorf("given back twice: %v", err)
+	}
+}
+
+// A reservation ends by itself after its duration, which a restart neither shortens nor forgets.
+func TestReservationEnds(t *testing.T) {
+	set := one(t, 1)
+	reserve(t, set, 0, "t-0", "alice", 60*s)
+	must(t, set, 0, req("a"))
+	if st, _ := set.Status(20*s, "a"); st.Estimate != 40*s || st.EstimateMax != 40*s {
+		t.Errorf("%+v", st)
+	}
+	set = restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})
+	must(t, set, 20*s, req("a"))
+	set.Drain()
+	set.Advance(60*s - 1)
+	changed(t, set)
+	set.Advance(60 * s)
+	changed(t, set, "given back t-0", "granted a [t-0]")
+}
+
+// Its owner may change a reservation, and nobody else.
+func TestReserveAgain(t *testing.T) {
+	set := one(t, 1)
+	reserve(t, set, 0, "t-0", "alice", 60*s)
+	if r, err := set.Reserve(1*s, "t-0", "bob", 0, Act{Reason: "mine"}); !errors.Is(err, ErrReserved) || r.Owner != "alice" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r := reserve(t, set, 5*s, "t-0", "alice", 0); r.Since != 0 || r.Until != 0 {
+		t.Errorf("%+v", r)
+	}
+	if _, ok := set.Next(); ok {
+		t.Error("something is due")
+	}
+	set.Release(6*s, Ref{Name: "t-0", Owner: "alice"}, 10*s) // not before then
+	if r, ok := set.Reserved(7*s, "t-0"); !ok || r.Until != 16*s {
+		t.Errorf("%+v", r)
+	}
+}
+
+// What was said before the reservation was made does not end it.
+func TestLateReleaseOfReservation(t *testing.T) {
+	set := one(t, 1)
+	wall := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	set.SetWall(wall)
+	reserve(t, set, 0, "t-0", "alice", 0)
+	if why := set.Release(0, Ref{Name: "t-0", Owner: "alice", KnownAt: wall.Add(-3 * s)}, 0); why != Later {
+		t.Errorf("%q", why)
+	}
+	if why := set.Release(0, Ref{Name: "t-0", Owner: "alice", KnownAt: wall.Add(-1 * s)}, 0); why != "" {
+		t.Errorf("%q", why)
+	}
+}
+
+// A request that wants more names than reservations leave delays nobody, and is granted when there
+// are enough again.
+func TestReservationDelaysNobody(t *testing.T) {
+	set := one(t, 2)
+	must(t, set, 0, req("a"), "t-0")
+	must(t, set, 0, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
+	reserve(t, set, 0, "t-0", "alice", 0)
+	for _, id := range []string{"b", "c", "d", "e"} { // more than may overtake it
+		must(t, set, 0, req(id), "t-1")
+		set.Cancel(0, id)
+	}
+	if st, _ := set.Status(0, "two"); st.Reason != "wants 2, 1 of 2 reserved" || st.Overtaken != 0 || st.EstimateMax != 0 {
+		t.Errorf("%+v", st)
+	}
+	set.Cancel(0, "a")
+	set.Drain()
+	set.GiveBack(0, "t-0", Act{})
+	changed(t, set, "given back t-0", "granted two [t-1 t-0]")
+}
+
+// A limit that is no greater than the reservations still lets one lease be held.
+func TestReservationsBesideLimit(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 4), Adapt: &Adapt{Floor: 1, Start: 1}})
+	reserve(t, set, 0, "t-0", "alice", 0)
+	must(t, set, 0, req("a"), "t-1")
+	must(t, set, 0, req("b"))
+	set.Drain()
+	set.Cancel(0, "a")
+	changed(t, set, "released t-1", "remembered a", "granted b [t-2]")
+}
+
+// A reservation outlives that its name is taken out of the configuration and put back.
+func TestReservationOutlivesConfiguration(t *testing.T) {
+	set := one(t, 2)
+	reserve(t, set, 0, "t-1", "alice", 0)
+	for _, names := range [][]string{{"t-0"}, {"t-0", "t-1"}} {
+		if err := set.Reconfigure(0, []Config{{Type: "t", Names: names}}); err != nil {
+			t.Fatal(err)
+		}
+		if p := set.Pools(0)[0]; p.InUse != len(names)-1 || len(p.Reserved) != p.InUse {
+			t.Errorf("%+v", p)
+		}
+	}
+	must(t, set, 0, req("a"), "t-0")
+	must(t, set, 0, req("b"))
+}
+
+// Only names of a list can be reserved.
+func TestReserveRefused(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 1)}, Config{Type: "c", Units: 9})
+	must(t, set, 0, Request{ID: "a", Type: "c"}, "c-1")
+	for name, want := range map[string]error{"c-1": ErrMadeUp, "c-7": ErrMadeUp, "nobody": ErrUnknownName} {
+		if _, err := set.Reserve(0, name, "alice", 0, Act{}); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", name, err, want)
+		}
+	}
+}
