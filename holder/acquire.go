@@ -92,6 +92,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Count:      r.Count,
 		Key:        r.Key,
 		KeyMode:    r.KeyMode,
+		Also:       r.Also,
 		Name:       r.Name,
 		Proxy:      proxy,
 		TTL:        r.TTL,

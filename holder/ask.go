@@ -28,6 +28,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 		Items:      r.Items,
 		Key:        r.Key,
 		KeyMode:    r.KeyMode,
+		Also:       r.Also,
 		Name:       r.Name,
 		Overcommit: r.Overcommit,
 		Priority:   r.Priority,
@@ -84,10 +85,16 @@ func (l *Lease) heldAround() []string {
 		return nil // there is no such exec
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || r.Type != l.record.Type || !sameProxy(r.Proxy, l.record.Proxy) {
+	if err != nil || r.State != lockfile.StateHeld || !sameProxy(r.Proxy, l.record.Proxy) {
 		return nil
 	}
-	return r.Names()
+	var names []string
+	for _, lease := range r.Leases {
+		if cmp.Or(lease.Type, r.Type) == l.record.Type {
+			names = append(names, lease.Name)
+		}
+	}
+	return names
 }
 
 // lookBackTime bounds the query for the holders of the leases, after a wait that got none.

@@ -72,6 +72,19 @@ func (l *Lease) Handle() string { return l.handle.Path() }
 // Names returns the names of the leases, in the order they were granted.
 func (l *Lease) Names() []string { return l.record.Names() }
 
+// NamesOf returns the names of the leases by the type of their pool, for a request of several types;
+// nil for any other.
+func (l *Lease) NamesOf() map[string][]string {
+	if len(l.record.Also) == 0 {
+		return nil
+	}
+	of := make(map[string][]string)
+	for _, lease := range l.record.Leases {
+		of[lease.Type] = append(of[lease.Type], lease.Name)
+	}
+	return of
+}
+
 // Owner returns the owner of the lease, as the proxy was told.
 func (l *Lease) Owner() string { return l.record.Owner }
 

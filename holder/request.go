@@ -3,6 +3,7 @@ package holder
 import (
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -15,7 +16,10 @@ type Request struct {
 	Name  string // of a listed pool: this one and no other; "" is any
 	// KeyMode is [leaseapi.KeyRead] or [leaseapi.KeyWrite]; "": the latter, or no key.
 	KeyMode string
-	Proxy   string // "": that of the options
+	// Also are other types to take leases of in the same grant, all or none; the rest of the request
+	// is about Type. Not with Shared, Coalesce or Overcommit.
+	Also  []leaseapi.Also
+	Proxy string // "": that of the options
 
 	// Handle is the handle to write the names into. Private says that nobody else has been told
 	// of this handle.

@@ -86,6 +86,11 @@ const (
 	// ParamKeyMode is of wire 4: with a key, [KeyRead] or [KeyWrite], which is meant if it is absent. It
 	// does not go with coalesce. Servers of older wires ignore it: readers would exclude each other.
 	ParamKeyMode = "key_mode"
+	// ParamAlso is of wire 4, and may be there up to [MaxAlso] times: another type that the request asks
+	// for, as [ParseAlso] reads it. All leases are granted together, or none. It goes with a request id,
+	// and not with coalesce or overcommit. Servers of older wires ignore it, and would grant only the
+	// first type.
+	ParamAlso = "also"
 	// ParamName is of wire 4: this name of a listed pool and no other. It goes with a count of one, and
 	// not with a key. Servers of older wires ignore it, and would grant another name.
 	ParamName = "name"
@@ -141,6 +146,8 @@ type Lease struct {
 	Generation uint64 `json:"generation"`
 	// Units is how many units of a counted pool the lease holds. Only answers have it.
 	Units int `json:"units,omitempty"`
+	// Type is the type of its pool. Only answers to requests of several types have it.
+	Type string `json:"type,omitempty"`
 }
 
 // AcquireReply is the answer 200 to an acquire. Version 1 has only Names.

@@ -105,6 +105,7 @@ const (
 	WaitWriter = "behind a writer" // of its key: the holders read the key, too, but a request that writes it waits ahead
 	WaitLocked = "lock delay of"   // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
 	WaitJoined = "joined"          // waits for the end of another request's run
+	WaitFor    = "waits for"       // " TYPE too" follows: a request of several pools waits for one of the others
 	WaitPaused = "paused"          // an operator has paused the pool; ": " and the reason follow
 )
 

@@ -225,7 +225,7 @@ func TestFormat2Handle(t *testing.T) {
 	want := Record{
 		State: StateQueued, RequestID: "Q7", Owner: "job-7", Type: "aws", Proxy: "http://proxy", TTL: 5 * time.Minute,
 		Earlier: []Owed{
-			{RequestID: "P6", Owner: "job-7", Proxy: "http://old", Store: "S1", Leases: []Lease{{"install-2", 3}}, NotAfter: format0At, Unsent: true},
+			{RequestID: "P6", Owner: "job-7", Proxy: "http://old", Store: "S1", Leases: []Lease{{Name: "install-2", Generation: 3}}, NotAfter: format0At, Unsent: true},
 			{RequestID: "P5", Owner: "job-7", Proxy: "http://v1", Leases: []Lease{{Name: "install-9"}}, Unconfirmed: true},
 		},
 	}

@@ -31,6 +31,8 @@ type Lease struct {
 	// known, as in a bare handle, and in the records that older programs wrote of leases of
 	// version-1 proxies.
 	Generation uint64 `json:"generation,omitempty"`
+	// Type is the type of its pool, if the request asked for several; else it is that of the record.
+	Type string `json:"type,omitempty"`
 }
 
 // Owed is what a handle of format 2 or less owed beside its own request: leases, or a request in
@@ -66,10 +68,13 @@ type Record struct {
 	Key       string `json:"key,omitempty"`
 	Name      string `json:"name,omitempty"`     // the one that was requested; empty: any
 	KeyMode   string `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
-	Units     int    `json:"units,omitempty"`    // of a counted pool that the lease holds; zero: the pool is listed
-	Resizes   int    `json:"resizes,omitempty"`  // of the lease so far, as the proxy counts them
-	Proxy     string `json:"proxy,omitempty"`    // URL
-	Store     string `json:"store,omitempty"`    // id of the proxy's store; see [Grant]
+	// Also are the other types that the request asks for.
+	Also []leaseapi.Also `json:"also,omitempty"`
+
+	Units   int    `json:"units,omitempty"`   // of a counted pool that the lease holds; zero: the pool is listed
+	Resizes int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them
+	Proxy   string `json:"proxy,omitempty"`   // URL
+	Store   string `json:"store,omitempty"`   // id of the proxy's store; see [Grant]
 	// Adapter is the id of the state directory whose adapter made the generations of the leases,
 	// since their proxy is of version 1; "": the proxy made them.
 	Adapter string `json:"adapter,omitempty"`

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Acquire returns the leases of a request, or none if the request is queued or has joined
@@ -28,14 +30,17 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	}
 	p := r.pool
 	other := p.mergedInto(r)
-	if (other == nil || q.Try) && s.atOnce(p, r) {
-		if p.next.Len() == 0 {
-			p.nextSince = s.now
+	if (other == nil || q.Try) && s.atOnce(r) {
+		for seat := range r.places {
+			p := seat.pool
+			if p.next.Len() == 0 {
+				p.nextSince = s.now
+			}
+			if p.next.Len() > 0 || p.several > 0 { // it goes ahead of them, and the pace delays them
+				s.touch(p)
+			}
 		}
-		leases := s.grant(r, false, s.overtake(p, r, r.units))
-		if p.next.Len() > 0 { // it went ahead of them
-			s.touch(p)
-		}
+		leases := s.grant(r, false, s.overtake(r, r.units))
 		s.serve()
 		return leases, nil
 	}
@@ -61,10 +66,12 @@ func (s *Set) queueOrJoin(r, other *request) ([]Lease, error) {
 // wait makes r, a new request, wait: in the queue, or with other, which it joins or supersedes;
 // nil: no other. It is refused if the queue is full.
 func (s *Set) wait(r, other *request) error {
-	p := r.pool
 	supersedes := other != nil && r.Coalesce == Latest
-	if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
-		return fmt.Errorf("%w: %d do", ErrQueueFull, n)
+	for seat := range r.places {
+		p := seat.pool
+		if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
+			return seat.inPool(fmt.Errorf("%w: %d do", ErrQueueFull, n))
+		}
 	}
 	r.attached = 1
 	if supersedes {
@@ -82,10 +89,10 @@ func (s *Set) wait(r, other *request) error {
 // the pool can never grant it.
 func (s *Set) newRequest(q Request) (*request, error) {
 	q = q.normal()
-	p := s.types[q.Type]
-	if p == nil || p.retired {
-		return nil, ErrUnknownType
+	if err := s.knownTypes(q); err != nil {
+		return nil, err
 	}
+	p := s.types[q.Type]
 	units, err := p.unitsOf(q)
 	if err != nil {
 		return nil, err
@@ -99,15 +106,53 @@ func (s *Set) newRequest(q Request) (*request, error) {
 		r.slot = s.slots[q.Name]
 	}
 	r.rank, r.standing = s.bestRank(r)
-	if err := p.neverServes(r); err != nil {
-		return nil, err
+	for _, a := range q.Others() {
+		seat, err := r.seatIn(s.types[a.Type], a, 0)
+		if err != nil {
+			return nil, err
+		}
+		seat.rank, seat.standing = r.rank, r.standing
+		r.TTL = seat.pool.ttl(r.TTL)
+	}
+	for seat := range r.places {
+		if err := seat.pool.neverServes(seat); err != nil {
+			return nil, seat.inPool(err)
+		}
 	}
 	return r, nil
 }
 
+// knownTypes returns why q is refused, if it asks for types without a pool, or for one twice.
+func (s *Set) knownTypes(q Request) error {
+	isKnown := func(typ string) bool { p := s.types[typ]; return p != nil && !p.retired }
+	if q.Also == "" {
+		if !isKnown(q.Type) {
+			return ErrUnknownType
+		}
+		return nil
+	}
+	if unknown := slices.DeleteFunc(q.Types(), isKnown); len(unknown) > 0 {
+		return &UnknownTypesError{unknown}
+	}
+	return leaseapi.CheckAlso(q.Type, q.Others())
+}
+
+// inPool returns err with the type of the pool that it is about, if r has several.
+func (r *request) inPool(err error) error {
+	if r.several() {
+		return fmt.Errorf("%q: %w", r.Type, err)
+	}
+	return err
+}
+
 // atOnce reports whether r, which has just come, can be granted.
-func (s *Set) atOnce(p *pool, r *request) bool {
-	return p.fits(r) && s.open(p, r) && s.due(p, r) <= s.now && p.isNext(r)
+func (s *Set) atOnce(r *request) bool {
+	for seat := range r.places {
+		if p := seat.pool; !p.fits(seat) || !s.open(p, seat) || s.due(p, seat) > s.now || !p.isNext(seat) {
+			return false
+		}
+	}
+	return true
 }
 
 // acquireAgain is Acquire for a request that is known: q has its id.

@@ -128,8 +128,9 @@ func (m *model) settle(due []entry) {
 	if len(m.ended) > 0 && m.ended[0].Until <= m.now {
 		m.fail("%+v should be forgotten", m.ended[0])
 	}
+	several := slices.ContainsFunc(m.order, func(p *modelPool) bool { return p.dirty && p.severals > 0 })
 	for _, p := range m.order {
-		if p.dirty {
+		if p.dirty || several && p.severals > 0 {
 			m.settlePool(p)
 		}
 	}
@@ -166,11 +167,14 @@ func (m *model) settlePool(p *modelPool) {
 	m.look(p)
 	p.dirty, p.next = false, -1
 	r, _ := p.whoGoes(nil)
-	if r = r.turn(); r == nil || m.isPaused(p) && !r.Overcommit || !p.fits(r) {
-		return
+	r = r.turn()
+	goes := r != nil && (!m.isPaused(p) || r.Overcommit) && p.fits(r)
+	if goes && (p.due() <= m.now || r.Overcommit) {
+		m.fail("%s is next, wants %d of %d units, has been due since %v, and has none", r.ID, r.in(p), p.limit-p.inUse, p.due())
 	}
-	if p.next = p.due(); p.next <= m.now || r.Overcommit {
-		m.fail("%s is next, wants %d of %d units, has been due since %v, and has none", r.ID, r.units, p.limit-p.inUse, p.next)
+	waits := p.severals > 0 // it may wait for the pace here while it is not next
+	if p.due() > m.now && !m.isPaused(p) && (goes || waits) {
+		p.next = p.due()
 	}
 }
 

@@ -119,7 +119,7 @@ func (g *ledger) drop(r *request, err error) {
 		g.passOn(r)
 	}
 	g.deregister(r)
-	g.touch(r.pool) // r may have been in the way
+	g.touchAll(r) // r may have been in the way
 	c := g.note(Dropped)
 	c.ID, c.Request, c.Err, c.WasQueued, c.Took = r.ID, &r.Request, err, !r.Anonymous, g.now-r.arrived
 	g.promote(r)
@@ -167,6 +167,15 @@ func (g *ledger) promote(r *request) {
 // dismiss drops those of r, which is in the queue, and its followers that the pool will never
 // serve: a follower may want more units than its leader, and be next when the leader is away.
 func (g *ledger) dismiss(r *request) {
+	if r.several() {
+		for seat := range r.places {
+			if seat.pool.retired {
+				g.drop(r.whole(), &UnknownTypesError{[]string{seat.Type}})
+				return
+			}
+		}
+		return // see isShut
+	}
 	for _, f := range append(slices.Clone(r.followers), r) {
 		if err := r.pool.neverServes(f); err != nil {
 			g.drop(f, err)

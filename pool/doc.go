@@ -6,7 +6,7 @@
 //   - No grant or growth makes the units in use exceed the limit of their pool, except by the
 //     pool's overcommit. A lease that is larger than the limit is granted only while nothing
 //     else is in use, beside reservations.
-//   - The units of one request are granted together or not at all.
+//   - The units of one request are granted together or not at all, also those of several pools.
 //   - The first waiter that is there (see [Set.Detach]), and that no key or name keeps out, is next. While
 //     it does not fit, those behind it that fit go first, at most so many units in all as its pool
 //     has ([Config.Overtake] times); from then on nobody overtakes it. See "The order" below.
@@ -41,12 +41,26 @@
 // Neither holds anybody else up, so the pool goes on without the name, however long. Without aging, those
 // of a higher priority may starve the others: that is what it is for.
 //
+// A request of several pools ([Ask.Also]) has a place in the queue of each, and holds nothing while it
+// waits. It is granted when all of it fits, the pace of each pool allows it, and nobody is ahead of it
+// in one of its pools whom it must not overtake. It has to wait until all come free at once, so four
+// times as much may overtake it ([OvertakenBySeveral]), as parts of the bounds of its pools, added up;
+// from then on nobody does, in none of its pools. A pool that is paused, or that has become smaller
+// than what is asked of it, keeps the request out of all its queues: one pool's trouble stops no other
+// pool. Its key belongs to its first pool, and so does what its holder reports.
+//
+// So there is no deadlock: who waits holds nothing, and the order is the same in all pools, so the
+// first of those who may not be overtaken has nobody before it in any of them, and is granted once what
+// is held ends. And there is no starvation: only so much goes ahead of each waiter, by the bounds above.
+//
 // What overtakes a waiter is counted for it alone, when it is granted, and never taken back. It is
-// counted for a waiter that is there and does not fit, and that no key keeps out. In particular:
+// counted for a waiter that is there and cannot go, and that nothing keeps out. In particular:
 //
 //   - Who fits is never overtaken. If a request that fits must wait, since those ahead of it have
 //     been overtaken by too much, those behind it wait, too.
-//   - A pace and a pause let nobody pass. Nor does a waiter that fits and is away: see [HoldBack].
+//   - A pace and a pause let nobody pass. Nor does a waiter that fits and is away: see [HoldBack]. But
+//     a request of several pools holds nobody up while it fits and waits for another pool, for its
+//     pace, or for its client: those that go ahead of it are counted.
 //   - Nobody overtakes a request with Overcommit, and what it takes is not counted.
 //   - Of the waiters for one key, a writer is not overtaken by those behind it, nor a reader by the
 //     writers behind it: whoever gets the key keeps them out.

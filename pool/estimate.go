@@ -18,7 +18,15 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
 		return leaseapi.WaitPaused + ": " + pause.Reason
 	}
-	if r.slot != nil && !r.slot.free() {
+	w := r.whole()
+	switch {
+	case w.shut && p.tooFewLeft(r):
+		return p.wantsMore(r)
+	case w.shut && r.units > p.Capacity():
+		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
+	case w.shut, w != r && w.key != nil && (w.key.busy(w) || w.key.firstAhead(w) != nil):
+		return g.waitsElsewhere(p, r)
+	case r.slot != nil && !r.slot.free():
 		return r.slot.whyNotFree()
 	}
 	switch k := p.keys[r.Key]; {
@@ -29,7 +37,7 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	case k.behindWriter(r):
 		return leaseapi.WaitWriter
 	case p.tooFewLeft(r):
-		return fmt.Sprintf("%s %d, %d of %d reserved", leaseapi.WaitWants, r.units, len(p.reserved), p.Capacity())
+		return p.wantsMore(r)
 	case k != nil && k.firstAhead(r) != nil && p.tooFewLeft(k.firstAhead(r)):
 		return leaseapi.WaitBehind
 	}
@@ -54,6 +62,24 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case away:
 		return ""
+	case next && fits && r.several():
+		return g.waitsElsewhere(p, r)
+	}
+	return leaseapi.WaitBehind
+}
+
+// wantsMore is the reason of a request that wants more names than the reservations leave.
+func (p *pool) wantsMore(r *request) string {
+	return fmt.Sprintf("%s %d, %d of %d reserved", leaseapi.WaitWants, r.units, len(p.reserved), p.Capacity())
+}
+
+// waitsElsewhere says for which pool beside p r waits.
+func (g *ledger) waitsElsewhere(p *pool, r *request) string {
+	for seat := range r.places {
+		q := seat.pool
+		if q != p && (g.paused(q) || seat.units > q.Capacity() || q.tooFewLeft(seat) || !q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
+			return leaseapi.WaitFor + " " + q.Type + " too"
+		}
 	}
 	return leaseapi.WaitBehind
 }
@@ -61,7 +87,7 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 // before returns how many units the requests ahead of a place want. Requests that their key
 // keeps out do not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
-	if p.wanted == len(p.queue) && len(p.keys) == 0 && p.wantedNames == 0 {
+	if p.wanted == len(p.queue) && len(p.keys) == 0 && p.wantedNames == 0 && p.several == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long
 	}
 	for _, other := range p.queue[:place-1] {
@@ -72,19 +98,42 @@ func (p *pool) before(place int) (units int) {
 	return units
 }
 
-// estimate returns how long r may still wait for p, if before says how many units go before it:
-// until enough leases have ended, the key of r is free, and the pace has let them all pass. Both
-// results are zero if nothing is known. As long as nothing happens in the pool, neither grows.
-func (g *ledger) estimate(p *pool, before span, r *request) (likely, most time.Duration) {
-	if !g.open(p, r) || p.lacksForGood(r) {
+// estimate returns how long r may still wait for p, at a place of its queue where those ahead want
+// before units: until enough leases have ended, the key of r is free, and the pace has let them all
+// pass. A request of several pools waits for the last of them. Both results are zero if nothing is
+// known. As long as nothing happens in the pools, neither grows.
+func (g *ledger) estimate(p *pool, place, before int, r *request) (likely, most time.Duration) {
+	if !r.several() {
+		likely, most, _ = g.estimateIn(p, p.span(r, place, before), r)
+		return likely, most
+	}
+	if r.whole().shut {
 		return 0, 0
+	}
+	for seat := range r.places {
+		q := seat.pool
+		place := q.queue.search(seat) + 1
+		soonest, latest, ok := g.estimateIn(q, q.span(seat, place, q.before(place)), seat)
+		if !ok {
+			return 0, 0
+		}
+		likely, most = max(likely, soonest), max(most, latest)
+	}
+	return likely, most
+}
+
+// estimateIn is estimate for one pool, if before says how many units go before r; false if nothing is
+// known.
+func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time.Duration, ok bool) {
+	if !g.open(p, r) || p.lacksForGood(r) {
+		return 0, 0, false
 	}
 	if missing := p.missing(before.most, r); missing > 0 {
 		g.refresh(p)
 		free := p.free(r.Overcommit)
 		likely, most = p.outlook.freed(g.now, missing, free)
 		if most == 0 {
-			return 0, 0
+			return 0, 0, false
 		}
 		if before.least < before.most {
 			soonest, _ := p.outlook.freed(g.now, p.missing(before.least, r), free)
@@ -94,7 +143,7 @@ func (g *ledger) estimate(p *pool, before span, r *request) (likely, most time.D
 	if r.key.keptOut(r) {
 		soonest, latest, ok := g.keyFreed(p, r)
 		if !ok {
-			return 0, 0
+			return 0, 0, false
 		}
 		likely, most = max(likely, soonest), max(most, latest)
 	}
@@ -105,7 +154,7 @@ func (g *ledger) estimate(p *pool, before span, r *request) (likely, most time.D
 		}
 		likely, most = max(likely, paced(before.least)), max(most, paced(before.most))
 	}
-	return min(likely, longestEstimate), min(most, longestEstimate)
+	return min(likely, longestEstimate), min(most, longestEstimate), true
 }
 
 // refresh brings the outlook of p up to date.

@@ -88,15 +88,14 @@ func (k *key) behindWriter(r *request) bool {
 // keptOut reports whether k, or the name that r wants, is not free for r.
 func (k *key) keptOut(r *request) bool { return k.busy(r) || k.behindWriter(r) }
 
-// keptOut reports whether r holds nobody up: its key is not free for it, or reservations leave fewer
-// names than it wants.
-func (r *request) keptOut() bool { return r.key.keptOut(r) || r.pool.tooFewLeft(r) }
-
 // enter adds r, which is in the queue, to the candidates for the next grant, or to the active
 // waiters of its key.
 func (g *ledger) enter(r *request) {
+	if r.shut {
+		return
+	}
 	if r.key == nil {
-		g.admit(r.pool, r)
+		g.admit(r)
 		return
 	}
 	r.key.active(r.ReadsKey).put(r)
@@ -106,7 +105,7 @@ func (g *ledger) enter(r *request) {
 // exit is the counterpart of enter.
 func (g *ledger) exit(r *request) {
 	if r.key == nil {
-		r.pool.next.remove(r)
+		g.unadmit(r)
 		return
 	}
 	r.key.active(r.ReadsKey).remove(r)
@@ -193,16 +192,40 @@ func (g *ledger) offer(p *pool, k *key) {
 	}
 	for _, r := range offered {
 		if !slices.Contains(last, r) {
-			g.admit(p, r)
+			g.admit(r)
 		}
 	}
 	for _, r := range last {
 		if !slices.Contains(offered, r) {
-			p.next.remove(r)
+			g.unadmit(r)
 		}
 	}
 	clear(last) // let go of them
 	g.touch(p)
+}
+
+// admit adds r to the candidates for the next grant of its pools, unless reservations leave it too few
+// names.
+func (g *ledger) admit(r *request) {
+	if !r.several() && r.pool.tooFewLeft(r) { // for several see isShut
+		return
+	}
+	for seat := range r.places {
+		p := seat.pool
+		if p.idle {
+			p.idle, p.nextSince = false, g.now
+		}
+		p.next.put(seat)
+		g.touch(p)
+	}
+}
+
+// unadmit is the counterpart of admit.
+func (g *ledger) unadmit(r *request) {
+	for seat := range r.places {
+		seat.pool.next.remove(seat)
+		g.touch(seat.pool)
+	}
 }
 
 // offerName offers the name of sl, which may be free now or no longer, to those that want it.
@@ -210,18 +233,6 @@ func (g *ledger) offerName(sl *slot) {
 	if sl.wanted != nil && sl.pool != nil {
 		g.offer(sl.pool, sl.wanted)
 	}
-}
-
-// admit adds r to p.next, the candidates for the next grant, unless reservations leave it too few
-// names.
-func (g *ledger) admit(p *pool, r *request) {
-	if p.tooFewLeft(r) {
-		return
-	}
-	if p.idle {
-		p.idle, p.nextSince = false, g.now
-	}
-	p.next.put(r)
 }
 
 // lockDelay returns how long the name of l is not granted again if its holder does not release

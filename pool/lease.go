@@ -51,6 +51,9 @@ type Lease struct {
 	Resizes   int    // how many resizes of it were decided, refused ones included
 
 	Ask // of the request
+	// AskedType is the first type that its request asked for, if Type is another: see [Ask.Also]. So
+	// Key, Count and the like are not about this lease.
+	AskedType string
 
 	Outcome     Outcome // reported for its request so far
 	Provisional bool    // not renewed yet
@@ -81,6 +84,27 @@ func (l *Lease) Ends() time.Duration {
 		return l.ReleaseAt
 	}
 	return l.Expires
+}
+
+// HeldKey returns the key that the lease holds: only those of the first type of their request do.
+func (l *Lease) HeldKey() string {
+	if l.AskedType != "" {
+		return ""
+	}
+	return l.Key
+}
+
+// together returns how many units its request got of its pool, as far as l knows.
+func (l *Lease) together() int {
+	if l.AskedType == "" {
+		return max(l.Count, l.Units)
+	}
+	for _, a := range l.Others() {
+		if a.Type == l.Type {
+			return max(a.Count, l.Units)
+		}
+	}
+	return l.Units
 }
 
 // OfVersion1 reports whether nobody can renew l: its client knows no request id.

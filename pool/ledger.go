@@ -30,6 +30,7 @@ type ledger struct {
 	timers   ordered[*timer]
 
 	held, waiting int
+	several       int     // how many of those in queues want leases of several pools
 	touched       []*pool // pools in which a waiter may fit after a change; serve looks at them
 	changes       []Change
 	act           Act      // the operator's act that is under way; zero: none is

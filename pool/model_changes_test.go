@@ -119,49 +119,75 @@ func (m *model) applyGrant(c Change) {
 	switch {
 	case m.asking != nil && m.asking.ID == c.ID:
 		r, how = m.asking, "granted at once"
-		next, passed := r.pool.whoGoes(r)
-		if next != r {
+		if next, _ := r.pool.whoGoes(r); next != r {
 			m.fail("%s was granted before %v, or while its key was held", c.ID, r.pool.first())
 		}
-		m.overtake(c, r, passed)
-		r.pool.hasNext = r.pool.first() != nil
+		m.overtake(c, r, r.passes())
+		for _, w := range r.wants() {
+			w.pool.hasNext = w.pool.first() != nil
+		}
 		m.asking, r.arrived = nil, m.now
 	case r == nil || !r.queued:
 		m.fail("%s was granted and does not wait", c.ID)
 	default:
-		next, passed := r.pool.whoGoes(nil)
+		next, _ := r.pool.whoGoes(nil)
 		if next != r.lead() {
 			m.fail("%s was granted before %v, and %v may go", c.ID, r.pool.first(), next)
 		}
 		if next.turn() != r {
 			m.fail("%s was granted, and it is the turn of %v", c.ID, next.turn())
 		}
+		if !m.isFirst(r) {
+			m.fail("%s was granted, and another in another pool was first", c.ID)
+		}
 		if r.pool.queue[0] != next {
 			m.count("overtaken")
 		}
-		m.overtake(c, r, passed)
+		passes := next.passes()
+		if r.leader != nil {
+			passes = [][]*modelRequest{next.pool.candidatesBefore(next)}
+		}
+		m.overtake(c, r, passes)
 		if r.leader != nil {
 			m.takeTurn(r)
 		}
 		m.leave(r)
 	}
 	m.count(how)
-	p := r.pool
-	if p.gone || !p.fits(r) || !m.mayGo(r) {
-		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", c.ID, r.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
-	}
-	if p.shuts(r) {
+	if r.pool.shuts(r) {
 		m.fail("%s was granted key %q, which is held", c.ID, r.Key)
 	}
-	if p.keys[r.Key] > 0 {
+	if r.pool.keys[r.Key] > 0 {
 		m.count("read together")
 	}
-	if p.used()+r.units > p.limit {
-		m.count("overcommitted")
+	if r.several() {
+		m.count("several together")
 	}
-	leases, units := r.shares()
-	if len(c.Leases) != leases || c.Took != m.now-r.arrived {
-		m.fail("%s got %d names after %v, want %d after %v", c.ID, len(c.Leases), c.Took, leases, m.now-r.arrived)
+	if c.Took != m.now-r.arrived || !m.mayGo(r) {
+		m.fail("%s was granted after %v, want after %v, and that it may go: %t", c.ID, c.Took, m.now-r.arrived, m.mayGo(r))
+	}
+	granted := c.Leases
+	for _, w := range r.wants() {
+		leases, _ := r.shares(w)
+		if len(granted) < leases {
+			m.fail("%s got %+v, want more: all or none", c.ID, c.Leases)
+		}
+		m.applyGrantOf(r, w, granted[:leases])
+		granted = granted[leases:]
+	}
+	if len(granted) > 0 {
+		m.fail("%s got %+v, and these are too many", c.ID, c.Leases)
+	}
+}
+
+// applyGrantOf checks the leases of one pool that r is granted.
+func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
+	p := w.pool
+	if p.gone || !p.fits(r) {
+		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", r.ID, w.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
+	}
+	if p.used()+w.units > p.limit {
+		m.count("overcommitted")
 	}
 	if p.gap() > 0 && p.due() > 0 && p.due() < m.now {
 		m.count("granted late")
@@ -169,13 +195,17 @@ func (m *model) applyGrant(c Change) {
 	if !p.hasNext {
 		p.since = m.now
 	}
-	p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), r.units
-	names := m.nextNames(r, leases)
-	for i, l := range c.Leases {
+	p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), w.units
+	_, units := r.shares(w)
+	names := m.nextNames(p, r, len(granted))
+	for i, l := range granted {
 		m.generation++
 		want := Lease{Name: names[i], Type: p.Type, Generation: m.generation, Owner: r.Owner, RequestID: r.ID,
-			Ask: r.Ask, Units: units, TTL: p.ttl(r.TTL), Granted: m.now,
+			Ask: r.Ask, Units: units, TTL: r.ttl(), Granted: m.now,
 			Expires: m.now + modelProvisional, Provisional: true, At: m.wall}
+		if p != r.pool {
+			want.AskedType = r.Type
+		}
 		if r.Anonymous {
 			want.RequestID, want.Expires, want.Provisional = "", m.now+want.TTL, false
 		}
@@ -225,7 +255,7 @@ func (m *model) hold(l Lease, p *modelPool, r *modelRequest) {
 		m.requests[r.ID] = r
 	}
 	p.inUse += l.Units
-	m.take(p, l.Key, l.ReadsKey)
+	m.take(p, l.heldKey(), l.ReadsKey)
 	m.held++
 	m.times.lease(held)
 }
@@ -271,19 +301,24 @@ func (m *model) applyDone(c Change) {
 		delay = n.pool.LockDelay
 	}
 	if delay > 0 && c.Reason != Released {
-		locked := Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.Key, ReadsKey: l.ReadsKey, Until: m.now + delay}
+		locked := Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.heldKey(), ReadsKey: l.ReadsKey, Until: m.now + delay}
 		m.locking[l.Name] = locked
 		m.lock(locked)
 	} else {
 		m.freeName(l.Name)
 	}
-	m.drop(p, l.Key, l.ReadsKey)
+	m.drop(p, l.heldKey(), l.ReadsKey)
 	if r := l.request; r != nil {
 		r.leases = slices.DeleteFunc(r.leases, func(other *modelLease) bool { return other == l })
 		if !r.lost && (c.Reason != Released || l.Broken != "") {
 			r.lost = true
 			for _, other := range r.leases {
 				other.OtherLost = true
+			}
+		}
+		if l.AskedType == "" {
+			if r.used = max(l.Count, l.Units); l.Weighted && p.Units > 0 {
+				r.used = l.Units
 			}
 		}
 		if len(r.leases) == 0 {

@@ -49,13 +49,13 @@ func (p *modelPool) partner(m *model, r *modelRequest) *modelRequest {
 	}
 	var last *modelRequest
 	for _, other := range p.queue {
-		if other.Key == r.Key && (other.Overcommit || !r.Overcommit) {
+		if other.pool == p && other.Key == r.Key && (other.Overcommit || !r.Overcommit) {
 			last = other
 		}
 	}
 	if last == nil && r.Coalesce == Once {
 		for _, l := range m.leases {
-			if l.Type == p.Type && l.Key == r.Key && l.request != nil && !l.request.lost {
+			if l.Type == p.Type && l.heldKey() == r.Key && l.request != nil && !l.request.lost {
 				last = l.request
 			}
 		}
@@ -156,6 +156,12 @@ func (m *model) promote(r *modelRequest) {
 // can never serve.
 func (m *model) dismiss(r *modelRequest) {
 	p := r.pool
+	if r.several() {
+		if slices.ContainsFunc(r.wants(), func(w want) bool { return w.pool.gone }) {
+			m.leaving[r.ID] = ErrUnknownType
+		}
+		return
+	}
 	for _, member := range r.group() {
 		switch {
 		case p.gone:

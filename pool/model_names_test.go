@@ -44,13 +44,13 @@ func (p *modelPool) used() int { return p.inUse + p.locked + p.aside() }
 
 // tooFew says whether the names that are not reserved are too few for r.
 func (p *modelPool) tooFew(r *modelRequest) bool {
-	return len(p.out) > 0 && r.units+len(p.out) > p.capacity()
+	return len(p.out) > 0 && r.in(p)+len(p.out) > p.capacity()
 }
 
 // behindTooFew says whether the first of those that r waits behind, for its key, is such a one.
 func (p *modelPool) behindTooFew(r *modelRequest) bool {
 	for _, other := range p.queue {
-		if r.Key != "" && other.Key == r.Key && !(r.ReadsKey && other.ReadsKey) && other.holdsPlace() && stands(other, r) {
+		if r.Key != "" && r.pool == p && other.pool == p && other.Key == r.Key && !(r.ReadsKey && other.ReadsKey) && other.isThere() && stands(other, r) {
 			return p.tooFew(other)
 		}
 	}

@@ -71,17 +71,17 @@ func (p *modelPool) most() int {
 func (p *modelPool) candidates(asking *modelRequest) (all []*modelRequest) {
 	keys := keyOrder{}
 	add := func(r *modelRequest) {
-		if keys.lets(p, r) {
+		if r.pool == p && keys.lets(p, r) || r.pool != p && r.keyLets() {
 			all = append(all, r)
 		}
 	}
-	asks := asking != nil
+	asks := asking != nil && asking.in(p) > 0 && !asking.isShut()
 	for _, r := range p.queue {
 		if asks && stands(asking, r) {
 			add(asking)
 			asks = false
 		}
-		if r.holdsPlace() {
+		if r.isThere() {
 			add(r)
 		}
 		if len(all) > 50 {
@@ -108,14 +108,14 @@ func (p *modelPool) candidatesBefore(r *modelRequest) (all []*modelRequest) {
 // mayPass says whether r may be granted before those others, if it fits.
 func (p *modelPool) mayPass(r *modelRequest, others []*modelRequest) bool {
 	return len(others) < 50 && !p.behindKey(r.lead()) && !slices.ContainsFunc(others, func(other *modelRequest) bool {
-		return p.fits(cmp.Or(other.turn(), other)) || other.Overcommit || other.overtaken+r.units > p.most()
+		return p.blocks(other) || !p.left(other, r.in(p))
 	})
 }
 
 // behindKey says whether somebody before r waits for the key of r, and one of the two writes it.
 func (p *modelPool) behindKey(r *modelRequest) bool {
-	return r.claim() != (claim{}) && slices.ContainsFunc(p.queue, func(other *modelRequest) bool {
-		return other.claim() == r.claim() && !(r.ReadsKey && other.ReadsKey) && other.holdsPlace() && stands(other, r)
+	return r.claim() != (claim{}) && r.pool == p && slices.ContainsFunc(p.queue, func(other *modelRequest) bool {
+		return other.pool == p && other.claim() == r.claim() && !(r.ReadsKey && other.ReadsKey) && other.isThere() && stands(other, r)
 	})
 }
 
@@ -126,36 +126,56 @@ func (p *modelPool) whoGoes(asking *modelRequest) (r *modelRequest, passed []*mo
 		return nil, nil
 	}
 	candidates := p.candidates(asking)
-	i := slices.IndexFunc(candidates, func(c *modelRequest) bool { return p.fits(cmp.Or(c.turn(), c)) })
-	if i < 0 {
-		return nil, nil
+	for i, c := range candidates {
+		turn := c.turn()
+		if c == asking {
+			turn = c
+		}
+		passed := candidates[:i]
+		switch free := func() bool { return turn != nil && (i == 0 || p.mayPass(turn, passed)) }; {
+		case !p.fits(cmp.Or(turn, c)):
+		case c.several() && c.fitsAll() && free() && p.othersLet(c):
+			return c, passed
+		case c.several():
+		case free():
+			return c, passed
+		default:
+			return nil, nil
+		}
 	}
-	r, passed = candidates[i], candidates[:i]
-	turn := r.turn()
-	if r == asking {
-		turn = r
-	}
-	if turn == nil || len(passed) > 0 && !p.mayPass(turn, passed) {
-		return nil, nil
-	}
-	return r, passed
+	return nil, nil
 }
 
-// overtake counts what r gets, for those that it overtakes and for the followers of its leader.
-func (m *model) overtake(c Change, r *modelRequest, passed []*modelRequest) {
-	if c.Overtook != len(passed) {
-		m.fail("%s went ahead of %d, want %d", c.ID, c.Overtook, len(passed))
-	}
-	for i, other := range passed {
-		m.count("counted")
-		if other.overtaken += r.units; other.overtaken == r.pool.most() {
-			m.count("overtaken as often as may be")
+// overtake counts what r gets, for those that it overtakes in its pools and for the followers of its
+// leader.
+func (m *model) overtake(c Change, r *modelRequest, passes [][]*modelRequest) {
+	all := map[*modelRequest]bool{}
+	for i, w := range r.wants() {
+		for _, other := range passes[i] {
+			all[other] = true
+			m.count("counted")
+			switch {
+			case other.several():
+				m.count("counted for one of several pools")
+				other.passed += partsOf(w.units, w.pool.most())
+				if !w.pool.left(other, 1) {
+					m.count("one of several pools overtaken as often as may be")
+				}
+			default:
+				other.overtaken += w.units
+				if other.overtaken == w.pool.most() {
+					m.count("overtaken as often as may be")
+				}
+			}
+			if len(m.passed) == 0 || *m.passed[0] != other.waiter() {
+				m.fail("%s overtook %s: noted %+v, want %+v", r.ID, other.ID, m.passed, other.waiter())
+			}
+			m.passed = m.passed[1:]
 		}
-		if i >= len(m.passed) || *m.passed[i] != other.waiter() {
-			m.fail("%s overtook %d, %s among them: noted %+v, want %+v", r.ID, len(passed), other.ID, m.passed, other.waiter())
-		}
 	}
-	m.passed = m.passed[len(passed):]
+	if c.Overtook != len(all) {
+		m.fail("%s went ahead of %d, want %d", c.ID, c.Overtook, len(all))
+	}
 	m.passOn(r.lead())
 }
 
@@ -187,7 +207,10 @@ func (p *modelPool) orders() map[*modelRequest]Order {
 	var counts [1000]int // of the priorities so far
 	for _, r := range p.queue {
 		o := Order{Priority: bestOf(r).priority, Overtaken: r.overtaken}
-		if !r.Overcommit {
+		switch {
+		case r.several():
+			o.Overtaken, o.MayOvertake = r.passed*p.most()/1_000_000_000, 4*p.most()
+		case !r.Overcommit:
 			o.MayOvertake = p.most()
 		}
 		for _, n := range counts[500+o.Priority+1:] {

@@ -138,23 +138,28 @@ func (m *model) trust(p *modelPool, l EndedLease) {
 func (m *model) uses(l *modelLease) {
 	p := m.pools[l.Type]
 	_, paused := m.pauses[l.Type]
-	if l.request != nil && !paused && float64(p.used()) >= 0.9*float64(p.limit) {
+	if l.request != nil && l.AskedType == "" && !paused && float64(p.used()) >= 0.9*float64(p.limit) {
 		l.request.full = true
 	}
 }
 
 // settles computes what is remembered of the last lease of a request.
 func (m *model) settles(r *modelRequest, l Lease) {
-	p := m.pools[l.Type]
-	e := EndedLease{Type: l.Type, Owner: l.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit,
+	p := m.pools[r.Type] // may be nil: the pool of another lease is still there
+	e := EndedLease{Type: r.Type, Owner: l.Owner, Generation: l.Generation, Units: max(1, r.used), Limit: p.limitNow(),
 		Full: r.full && !r.lost, Outcome: r.said}
-	if p.Units > 0 && l.Weighted {
-		e.Units = l.Units
-	}
 	if r.said == OutcomeOK {
 		m.hears(p, e, "", OutcomeOK, false)
 	}
 	m.settling[r.ID] = e
+}
+
+// limitNow is the limit of p, which may be gone.
+func (p *modelPool) limitNow() int {
+	if p == nil || p.gone {
+		return 0
+	}
+	return p.limit
 }
 
 // applyTold: only a report that was made and counts is noted.
@@ -232,11 +237,11 @@ func (m *model) tells(r *modelRequest, said Report) {
 		l.Outcome = said.Outcome
 		leases = append(leases, l.Lease)
 	}
-	p, last := m.pools[r.leases[0].Type], leases[len(leases)-1]
+	p, last := m.pools[r.Type], leases[len(leases)-1]
 	m.telling = append(m.telling, Change{Kind: ReportCounted, Leases: leases,
-		Reported: &Reported{Report: said, Type: p.Type, Owner: last.Owner, Generation: last.Generation, Limit: p.limit}})
+		Reported: &Reported{Report: said, Type: r.Type, Owner: last.Owner, Generation: last.Generation, Limit: p.limitNow()}})
 	if said.Outcome == OutcomeThrottled {
-		m.hears(p, EndedLease{Owner: last.Owner, Generation: last.Generation, Limit: p.limit}, said.Detail, said.Outcome, false)
+		m.hears(p, EndedLease{Owner: last.Owner, Generation: last.Generation, Limit: p.limitNow()}, said.Detail, said.Outcome, false)
 	}
 }
 

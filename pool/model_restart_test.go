@@ -190,11 +190,15 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 		p := m.somePool(l.Type)
 		if l.Generation > p.paced.Generation {
 			p.start, p.spent = l.Granted, max(l.Count, l.Units)
+			if types, counts := alsoWanted(l.Also); l.AskedType != "" {
+				p.spent = max(l.Units, counts[slices.Index(types, l.Type)])
+			}
 		}
 		r := m.requests[l.RequestID]
 		if r == nil && l.RequestID != "" {
-			r = &modelRequest{pool: p, Request: Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner,
-				Ask: l.Ask}}
+			typ := cmp.Or(l.AskedType, l.Type)
+			r = &modelRequest{pool: m.somePool(typ), Request: Request{ID: l.RequestID, Type: typ, Owner: l.Owner,
+				Ask: l.Ask}, used: l.Count}
 			r.said, r.lost = l.Outcome, l.OtherLost
 		}
 		m.hold(l, p, r)
@@ -213,7 +217,8 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	for _, w := range snap.Waiters {
 		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type),
-			arrived: w.Arrived, placed: w.Arrived - w.Older, priority: w.PriorityNow, overtaken: w.Overtaken}
+			arrived: w.Arrived, placed: w.Arrived - w.Older, priority: w.PriorityNow, overtaken: w.Overtaken, passed: w.Passed}
+		m.addWants(r, w.AlsoUnits, true)
 		m.restorePlace(r, w)
 		r.attached = 0
 		if r.missed = w.KeptUntil > 0; r.missed {
@@ -241,7 +246,7 @@ func (m *model) somePool(typ string) *modelPool {
 }
 
 func (m *model) addPool(typ string) *modelPool {
-	p := &modelPool{Config: Config{Type: typ}, gone: true, next: -1, out: map[string]bool{}, keys: map[string]int{}, written: map[string]int{}, aging: m.aging, names: m.names}
+	p := &modelPool{m: m, Config: Config{Type: typ}, gone: true, next: -1, out: map[string]bool{}, keys: map[string]int{}, written: map[string]int{}, aging: m.aging, names: m.names}
 	m.pools[typ] = p
 	m.order = append(m.order, p)
 	return p

@@ -30,6 +30,7 @@ type model struct {
 	generation uint64
 	held       int
 	waiting    int
+	severals   int // how many that wait want several pools
 	arrivals   uint64
 	times      calendar
 
@@ -61,6 +62,8 @@ type model struct {
 
 type modelPool struct {
 	Config
+	m         *model
+	severals  int // how many in the queue want several pools
 	gone      bool
 	limit     int // units that may be in use
 	free      []string
@@ -121,6 +124,10 @@ type modelRequest struct {
 	placed      time.Duration // when its place was taken, by itself or by a request that it superseded
 	priority    int
 	overtaken   int
+	passed      int    // of several pools: what overtook it, as billionths of what may overtake others
+	more        []want // of its other pools
+	all         []want // see wants
+	used        int    // units of its last lease of the first type that ended
 	queued      bool
 	attached    int
 	active      bool
@@ -206,8 +213,11 @@ func (m *model) enter(r *modelRequest) {
 	if r.joins != nil {
 		m.follow(r.joins, r)
 	} else {
-		r.pool.queue = slices.Insert(r.pool.queue, r.pool.place(r), r)
+		for _, w := range r.wants() {
+			w.pool.queue = slices.Insert(w.pool.queue, w.pool.place(r), r)
+		}
 	}
+	m.countSeveral(r, 1)
 	r.index = len(m.waiters)
 	m.waiters = append(m.waiters, r)
 	m.requests[r.ID] = r
@@ -216,19 +226,29 @@ func (m *model) enter(r *modelRequest) {
 }
 
 func (m *model) comes(r *modelRequest) {
-	r.pool.dirty = true
+	r.setDirty()
 	if r.active {
 		return
 	}
 	r.active = true
-	r.pool.active++
+	for _, w := range r.wants() {
+		w.pool.active++
+	}
+}
+
+func (r *modelRequest) setDirty() {
+	for _, w := range r.wants() {
+		w.pool.dirty = true
+	}
 }
 
 func (m *model) goes(r *modelRequest) {
-	r.pool.dirty = true
+	r.setDirty()
 	if r.active {
 		r.active = false
-		r.pool.active--
+		for _, w := range r.wants() {
+			w.pool.active--
+		}
 	}
 }
 
@@ -257,7 +277,7 @@ func (m *model) compensate() {
 // waiter is the durable state of r.
 func (r *modelRequest) waiter() Waiter {
 	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
-		PriorityNow: r.priority, Older: r.arrived - r.placed, Overtaken: r.overtaken}
+		PriorityNow: r.priority, Older: r.arrived - r.placed, Overtaken: r.overtaken, Passed: r.passed, AlsoUnits: r.alsoUnits()}
 	if r.leader != nil {
 		w.Follows = r.leader.ID
 	}
@@ -268,16 +288,17 @@ func (r *modelRequest) waiter() Waiter {
 }
 
 func (m *model) leave(r *modelRequest) {
-	if r.active {
-		r.active = false
-		r.pool.active--
-	}
+	m.goes(r)
 	if r.leader != nil {
 		m.unfollow(r)
-	} else if i := slices.Index(r.pool.queue, r); i >= 0 {
-		r.pool.queue = slices.Delete(r.pool.queue, i, i+1)
+	} else {
+		for _, w := range r.wants() {
+			if i := slices.Index(w.pool.queue, r); i >= 0 {
+				w.pool.queue = slices.Delete(w.pool.queue, i, i+1)
+			}
+		}
 	}
-	r.pool.dirty = true
+	m.countSeveral(r, -1)
 	last := m.waiters[len(m.waiters)-1]
 	m.waiters[r.index], last.index = last, r.index
 	m.waiters = m.waiters[:len(m.waiters)-1]

@@ -21,7 +21,7 @@ func (p *modelPool) capacity() int {
 // fits says whether r can be granted beside what is in use: there are enough names, and the
 // units are within the limit and the overcommit of r, or alone.
 func (p *modelPool) fits(r *modelRequest) bool {
-	if p.Units == 0 && r.units > len(p.free) {
+	if p.Units == 0 && r.in(p) > len(p.free) {
 		return false
 	}
 	return p.hasRoom(r, p.used())
@@ -32,12 +32,12 @@ func (p *modelPool) hasRoom(r *modelRequest, beside int) bool {
 	if r.Overcommit {
 		most += p.Overcommit
 	}
-	return beside+r.units <= most || beside == p.aside() && r.units <= p.capacity()
+	return beside+r.in(p) <= most || beside == p.aside() && r.in(p) <= p.capacity()
 }
 
 // mayGo says whether neither a pause nor the pace holds r back.
 func (m *model) mayGo(r *modelRequest) bool {
-	return r.Overcommit || !m.isPaused(r.pool) && r.pool.due() <= m.now
+	return r.Overcommit || !slices.ContainsFunc(r.wants(), func(w want) bool { return m.isPaused(w.pool) || w.pool.due() > m.now })
 }
 
 // first returns the first active waiter that its key does not keep out.
@@ -47,7 +47,7 @@ func (p *modelPool) first() *modelRequest {
 	}
 	kept := keyOrder{}
 	for _, r := range p.queue {
-		if r.holdsPlace() && kept.lets(p, r) {
+		if r.isThere() && (r.pool == p && kept.lets(p, r) || r.pool != p && r.keyLets()) {
 			return r
 		}
 	}
@@ -132,18 +132,17 @@ func (p *modelPool) unitsOf(q Request) (int, error) {
 	return 1, nil
 }
 
-// leases is how many leases r gets, of how many units each.
-func (r *modelRequest) shares() (leases, units int) {
-	if (r.Weighted || r.Count < 2) && r.pool.Units > 0 {
-		return 1, r.units
+// shares is how many leases r gets of one of its pools, of how many units each.
+func (r *modelRequest) shares(w want) (leases, units int) {
+	if (r.Weighted || r.Count < 2 || w.pool != r.pool) && w.pool.Units > 0 {
+		return 1, w.units
 	}
-	return r.units, 1
+	return w.units, 1
 }
 
 // nextNames are the names that p grants next: those that are free longest, or made-up names
 // that were not used for long.
-func (m *model) nextNames(r *modelRequest, count int) []string {
-	p := r.pool
+func (m *model) nextNames(p *modelPool, r *modelRequest, count int) []string {
 	if p.Units == 0 {
 		return p.pick(r, count, m.count)
 	}
@@ -208,8 +207,8 @@ func (m *model) isKnown(name string) bool {
 // isHolder says whether people may be told that owner holds the key.
 func (m *model) isHolder(p *modelPool, key, owner string) bool {
 	return slices.ContainsFunc(m.leases, func(l *modelLease) bool {
-		return l.Type == p.Type && l.Key == key && l.Owner == owner
-	}) || owner == "" && !slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.Key == key })
+		return l.Type == p.Type && l.heldKey() == key && l.Owner == owner
+	}) || owner == "" && !slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.heldKey() == key })
 }
 
 // resize changes the units of a lease. To shrink always succeeds, and to grow takes nothing

@@ -63,14 +63,18 @@ func (g *ledger) rerank(r *request) {
 	if best == r.rank {
 		return
 	}
-	p.unlist(r)
 	if r.key != nil {
 		r.key.queue.remove(r)
 	}
-	r.rank, r.standing = best, standing
-	p.list(r)
-	if p.next.has(r) {
-		p.next.put(r)
+	for seat := range r.places {
+		p := seat.pool
+		p.unlist(seat)
+		seat.rank, seat.standing = best, standing
+		p.list(seat)
+		if p.next.has(seat) {
+			p.next.put(seat)
+		}
+		g.touch(p)
 	}
 	if k := r.key; k != nil {
 		k.queue.insert(r)
@@ -79,7 +83,6 @@ func (g *ledger) rerank(r *request) {
 		}
 		g.offer(p, k)
 	}
-	g.touch(p)
 }
 
 // list puts r into the queue.
@@ -89,6 +92,9 @@ func (p *pool) list(r *request) {
 	if r.standing != 0 {
 		p.ranked++
 	}
+	if r.several() {
+		p.several++
+	}
 }
 
 // unlist is the counterpart of list.
@@ -97,6 +103,9 @@ func (p *pool) unlist(r *request) {
 	p.wanted -= r.units
 	if r.standing != 0 {
 		p.ranked--
+	}
+	if r.several() {
+		p.several--
 	}
 }
 
@@ -183,10 +192,17 @@ func (g *ledger) deregister(r *request) {
 	g.waiting--
 }
 
-// addToQueue puts r into the queue of its pool, and into that of its key.
+// addToQueue puts r into the queue of each of its pools, and into that of its key.
 func (g *ledger) addToQueue(r *request) {
 	r.rank, r.standing = g.bestRank(r)
-	r.pool.list(r)
+	r.shut = g.isShut(r)
+	for seat := range r.places {
+		seat.rank, seat.standing = r.rank, r.standing
+		seat.pool.list(seat)
+	}
+	if r.several() {
+		g.several++
+	}
 	if r.key = r.pool.waitedFor(r); r.key != nil {
 		r.key.queue.insert(r)
 	}
@@ -196,7 +212,12 @@ func (g *ledger) addToQueue(r *request) {
 func (g *ledger) takeOffQueue(r *request) {
 	p := r.pool
 	g.exit(r)
-	p.unlist(r)
+	for seat := range r.places {
+		seat.pool.unlist(seat)
+	}
+	if r.several() {
+		g.several--
+	}
 	if r.key != nil {
 		r.key.queue.remove(r)
 		p.forgetKey(r.key)
@@ -214,7 +235,7 @@ func (g *ledger) activate(r *request) {
 	if lead.queued() {
 		g.enter(lead)
 	}
-	g.touch(r.pool)
+	g.touchAll(r)
 }
 
 // deactivate is the counterpart of activate.
@@ -227,7 +248,7 @@ func (g *ledger) deactivate(r *request) {
 	if lead.activeCount--; lead.activeCount == 0 && lead.queued() {
 		g.exit(lead)
 	}
-	g.touch(r.pool) // r may have been in the way
+	g.touchAll(r) // r may have been in the way
 }
 
 // noteWaiter notes a change of r.

@@ -2,7 +2,9 @@ package pool
 
 import (
 	"cmp"
+	"math"
 	"math/big"
+	"slices"
 )
 
 // Lookahead is how many of the waiters that could be next are looked at for one that fits, so that
@@ -18,11 +20,14 @@ func (p *pool) bound() int {
 	return int(units.Div(units, big.NewInt(billion)).Int64())
 }
 
-// mayOvertake returns how many more units may overtake r, a candidate that does not fit. Nobody
+// mayOvertake returns how many more units of p may overtake r, a candidate that does not fit. Nobody
 // overtakes a request that may exceed the limit: it is urgent, and so are those before it.
 func (p *pool) mayOvertake(r *request, bound int) int {
-	if r.Overcommit {
+	switch {
+	case r.Overcommit:
 		return 0
+	case r.several():
+		return unitsOfPart(max(0, OvertakenBySeveral*whole-r.whole().passed), bound)
 	}
 	return max(0, bound-r.overtaken)
 }
@@ -30,27 +35,27 @@ func (p *pool) mayOvertake(r *request, bound int) int {
 // nextGrant returns the candidate that is granted leases once pace and pause allow it, and the
 // request of its group whose turn it is; nil if none is. It is the first that fits, unless those
 // before it must not be overtaken by that many units. While a candidate that would fit is away,
-// nobody overtakes it.
-func (p *pool) nextGrant() (r, turn *request) {
+// nobody overtakes it. Of a request of several pools it returns the seat in p.
+func (g *ledger) nextGrant(p *pool) (r, turn *request) {
 	first, ok := p.next.first()
 	if !ok {
 		return nil, nil
 	}
-	if turn := first.turn(); p.fits(cmp.Or(turn, first)) {
+	if turn := first.turn(); !first.several() && p.fits(cmp.Or(turn, first)) {
 		return first, turn
 	}
 	if p.free(false) <= 0 && p.inUse() > p.setAside() { // nobody else fits either
 		return nil, nil
 	}
 	bound, looked := p.bound(), 0
-	left := bound
+	left := math.MaxInt
 	for c := range p.next.ascending {
 		turn := c.turn()
-		if p.fits(cmp.Or(turn, c)) {
-			if turn == nil || turn.units > left {
-				return nil, nil
-			}
+		switch {
+		case turn != nil && turn.units <= left && turn.fits() && (!c.several() || g.mayGoElsewhere(p, c)):
 			return c, turn
+		case p.holdsBack(c):
+			return nil, nil
 		}
 		looked++
 		left = min(left, p.mayOvertake(c, bound))
@@ -61,12 +66,18 @@ func (p *pool) nextGrant() (r, turn *request) {
 	return nil, nil
 }
 
-// isNext reports whether r, which is queued or may be, is granted as soon as it fits: nobody is ahead
-// of it who fits, or whom it must not overtake. The pace and pauses are not considered.
+// isNext reports whether r, which is queued or may be, is granted by p as soon as it fits: nobody is
+// ahead of it who fits, or whom it must not overtake. The pace and pauses are not considered, nor are
+// the other pools of r.
 func (p *pool) isNext(r *request) bool {
 	if k := p.keyOf(r); k.busy(r) || k != nil && k.firstAhead(r) != nil {
 		return false
 	}
+	return p.lets(r)
+}
+
+// lets is isNext without the key of r.
+func (p *pool) lets(r *request) bool {
 	first, ok := p.next.first()
 	if !ok || !ahead(first, r) { // as nearly always
 		return true
@@ -76,26 +87,38 @@ func (p *pool) isNext(r *request) bool {
 		if !ahead(c, r) {
 			break
 		}
-		if looked++; looked == Lookahead || p.mayOvertake(c, bound) < r.units || p.fits(cmp.Or(c.turn(), c)) {
+		if looked++; looked == Lookahead || p.mayOvertake(c, bound) < r.units || p.holdsBack(c) {
 			return false
 		}
 	}
 	return true
 }
 
-// overtake counts units for the candidates before r, which gets them ahead of these, and returns
-// how many these are.
-func (g *ledger) overtake(p *pool, r *request, units int) (overtook int) {
-	if first, ok := p.next.first(); !ok || first == r {
-		return 0
-	}
-	for c := range p.next.ascending {
-		if !ahead(c, r) {
-			break
+// overtake counts what r gets for the candidates before it, which it goes ahead of, and returns how
+// many these are. The units of its first pool may be those of a follower.
+func (g *ledger) overtake(r *request, units int) (overtook int) {
+	var passed []*request // in other pools
+	for seat := range r.places {
+		p := seat.pool
+		if first, ok := p.next.first(); !ok || first == seat {
+			continue
 		}
-		overtook++
-		c.overtaken += units
-		g.noteWaiter(Overtaken, c)
+		if seat != r {
+			units = seat.units
+		}
+		for c := range p.next.ascending {
+			if !ahead(c, seat) {
+				break
+			}
+			p.pass(c, units)
+			g.noteWaiter(Overtaken, c.whole())
+			if !c.several() || !slices.Contains(passed, c.whole()) {
+				overtook++
+			}
+			if c.several() && r.several() {
+				passed = append(passed, c.whole())
+			}
+		}
 	}
 	return overtook
 }
@@ -108,7 +131,7 @@ type span struct{ least, most int }
 // they need no more than it does. At most go all ahead of it, and what may overtake it.
 func (p *pool) span(r *request, place, before int) span {
 	s := span{before, before}
-	if p.wanted == len(p.queue) && r.units == 1 || place > Lookahead {
+	if p.wanted == len(p.queue) && r.units == 1 && p.several == 0 || place > Lookahead {
 		return s
 	}
 	bound := p.bound()
@@ -116,17 +139,17 @@ func (p *pool) span(r *request, place, before int) span {
 	for i := place - 2; i >= 0; i-- {
 		switch other := p.queue[i]; {
 		case other.keptOut():
-		case other.units <= r.units || p.mayOvertake(other, bound) < s.least || p.fits(other):
+		case other.units <= r.units && !other.several() || p.mayOvertake(other, bound) < s.least || p.holdsBack(other):
 			s.least += other.units
 		}
 	}
 	s.least -= r.units
-	if p.fits(r) {
+	if p.fits(r) && !r.several() {
 		return s
 	}
 	smaller := 0
 	for _, other := range p.queue[place-1 : min(Lookahead, len(p.queue))] {
-		if other.units < r.units && !other.keptOut() {
+		if (other.units < r.units || r.several()) && other.whole() != r.whole() && !other.keptOut() {
 			smaller += other.units
 		}
 	}

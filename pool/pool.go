@@ -24,6 +24,7 @@ type pool struct {
 	queue     queue // all waiters, without followers
 	wanted    int   // how many units the queue wants, in total
 	ranked    int   // how many in the queue have another standing than zero
+	several   int   // how many in the queue are requests of several pools
 	following int   // number of followers, including those of requests that have leases
 
 	// Candidates for the next grant, in the order of the queue: the active waiters without a
@@ -86,8 +87,8 @@ func (p *pool) byGrant() []*lease {
 	return slices.SortedFunc(slices.Values(p.held.items), compareGrants)
 }
 
-// waiters returns all requests that wait: first the followers of requests that have leases, in
-// the order of the grants, then the queue, each request before its followers.
+// waiters returns all requests that wait for p as their first pool: first the followers of requests
+// that have leases, in the order of the grants, then the queue, each request before its followers.
 func (p *pool) waiters() []*request {
 	all := make([]*request, 0, len(p.queue)+p.following)
 	if p.following > 0 {
@@ -98,7 +99,9 @@ func (p *pool) waiters() []*request {
 		}
 	}
 	for _, r := range p.queue {
-		all = append(append(all, r), r.followers...)
+		if r.main == nil {
+			all = append(append(all, r), r.followers...)
+		}
 	}
 	return all
 }
@@ -208,6 +211,7 @@ type request struct {
 	rank      rank          // in the queue: the best of it and its followers
 	standing  int           // the priority of the one whose rank it is
 	overtaken int           // units that went ahead of it while it did not fit
+	passed    int           // of several pools, in place of overtaken: parts of what may go ahead of other waiters, in billionths
 
 	// While it waits: the connections that wait with it, and, once there are
 	// none, until when it is active and until when its place is kept.
@@ -228,6 +232,11 @@ type request struct {
 	result      Result     // of its run, for its followers
 	lost        bool       // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
 
+	// Of a request of several pools: see several.go.
+	seats []*request // in its other pools
+	main  *request   // of such a seat: the request
+	shut  bool       // in the queue: kept out, as isShut says
+
 	said Outcome // the outcome reported so far
 	full bool    // one of its leases ended while the pool was in full use
 }
@@ -235,7 +244,17 @@ type request struct {
 func (r *request) queued() bool { return len(r.leases) == 0 }
 
 // away reports whether r is granted nothing until its client comes back.
-func (r *request) away() bool { return r.missed || !r.active }
+func (r *request) away() bool {
+	w := r.whole()
+	return w.missed || !w.active
+}
+
+// keptOut reports whether r holds nobody up: its key is not free for it, one of its pools is shut, or
+// reservations leave fewer names than it wants.
+func (r *request) keptOut() bool {
+	w := r.whole()
+	return w.shut || w.key.keptOut(w) || !w.several() && w.pool.tooFewLeft(w)
+}
 
 // lead returns the request that waits or runs for r: its leader, or else r itself.
 func (r *request) lead() *request {
@@ -248,7 +267,7 @@ func (r *request) lead() *request {
 // turn returns the request that gets the leases when r, which is in the queue, is next: r
 // itself, or if r is away its first follower that is not; nil if all are away.
 func (r *request) turn() *request {
-	if r.active && !r.missed {
+	if !r.away() {
 		return r
 	}
 	for _, f := range r.followers {
@@ -264,6 +283,7 @@ func (r *request) waiter() Waiter {
 	w := Waiter{
 		Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
 		PriorityNow: r.priority, Older: r.older, Overtaken: r.overtaken,
+		Passed: r.passed, AlsoUnits: r.unitsElsewhere(),
 	}
 	if r.leader != nil {
 		w.Follows = r.leader.ID
@@ -299,6 +319,7 @@ func (s *Set) Pause(now time.Duration, typ string, act Act) (Pause, error) {
 	s.pauses[typ] = pause
 	s.note(Paused).Pause = &pause
 	s.touch(p) // serve stops its timer
+	s.reopen(p)
 	s.serve()
 	return pause, nil
 }
@@ -321,6 +342,7 @@ func (s *Set) Resume(now time.Duration, typ string, act Act) (Pause, error) {
 	s.note(Resumed).Pause = &pause
 	if p != nil {
 		s.touch(p)
+		s.reopen(p)
 	}
 	s.serve()
 	return pause, nil
@@ -375,6 +397,6 @@ func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation
 // resume notes a lease from before a restart. Leases come in the order of their generations.
 func (r *rhythm) resume(l *Lease, now time.Duration) {
 	if l.Generation > r.generation {
-		*r = rhythm{start: min(l.Granted, now), count: max(l.Count, l.Units), generation: l.Generation}
+		*r = rhythm{start: min(l.Granted, now), count: l.together(), generation: l.Generation}
 	}
 }

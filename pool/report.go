@@ -211,21 +211,26 @@ const MaxTally = 64
 
 // noteUse notes whether l, which is about to end, ends while its pool is in full use.
 func (g *ledger) noteUse(l *lease) {
-	if r := l.request; r != nil {
+	if r := l.request; r != nil && l.AskedType == "" {
 		r.full = r.full || !g.paused(l.pool) && full(l.pool.inUse(), l.pool.limit.now())
 	}
 }
 
-// settle returns what is remembered of l, the last lease of r, which has ended, and counts l if
-// it was reported as ok.
+// used returns how many units the lease, or all leases of its request for several names, had.
+func (l *lease) used() int {
+	if l.Weighted && l.pool.counted() {
+		return l.Units
+	}
+	return max(l.Count, l.Units)
+}
+
+// settle returns what is remembered of l, the last lease of r, which has ended, and counts the leases
+// of the first type if they were reported as ok.
 func (g *ledger) settle(r *request, l *Lease) EndedLease {
 	p := r.pool
 	e := EndedLease{
-		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(l.Count, l.Units), Limit: p.limit.now(),
+		Type: p.Type, Owner: r.Owner, Generation: l.Generation, Units: max(1, r.units), Limit: p.limit.now(),
 		Full: r.full && !r.lost, Outcome: r.said,
-	}
-	if l.Weighted && p.counted() {
-		e.Units = l.Units
 	}
 	if e.Outcome == OutcomeOK {
 		g.count(p, e, "", func() { p.limit.endedOK(e, g.generation) })

@@ -86,6 +86,11 @@ type Ask struct {
 	// each; a request for one gets the units that the pool sets for Unknown.
 	Weighted bool
 
+	// Also is the other types of a request of several pools, and how much it wants of each: see
+	// [JoinAlso]. Everything else is about its first type. Not with Name, Coalesce or Overcommit,
+	// and not of an Anonymous request.
+	Also string
+
 	// Priority is how many steps it goes ahead: a step is worth as much waiting as [New] was told.
 	Priority int
 
@@ -142,6 +147,12 @@ type Waiter struct {
 	PriorityNow int
 	Older       time.Duration // how long before Arrived its place was taken, by a request that it superseded
 	Overtaken   int           // units that went ahead of it while it did not fit
+
+	// Of a request of several pools. Passed is what went ahead of it, in place of Overtaken: the parts
+	// of what may go ahead of any other waiter of the pool, in billionths. AlsoUnits is Also, with how
+	// many units it wants of each pool, fixed when it came.
+	Passed    int
+	AlsoUnits string
 
 	// Set only while its client has not come back after a restart or a stall: until when it
 	// holds back the waiters behind it, and until when its place is kept. Another restart does

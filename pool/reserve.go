@@ -245,13 +245,15 @@ func (p *pool) lacksForGood(r *request) bool {
 func (g *ledger) readmit(p *pool) {
 	for _, r := range p.queue {
 		switch {
+		case r.several(): // see reopen
 		case r.activeCount == 0 || r.key != nil && !slices.Contains(r.key.offered, r):
 		case p.tooFewLeft(r):
 			p.next.remove(r)
 		case !p.next.has(r):
-			g.admit(p, r)
+			g.admit(r)
 		}
 	}
+	g.reopen(p)
 	g.touch(p)
 }
 

@@ -257,7 +257,10 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 func (g *ledger) restoreWaiter(w Waiter) {
 	r := &request{
 		Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived,
-		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken,
+		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken, passed: w.Passed,
+	}
+	for _, a := range (Ask{Also: w.AlsoUnits}).Others() {
+		r.seatIn(g.pool(a.Type), a, max(a.Count, 1)) // with units it cannot fail
 	}
 	if w.Name != "" {
 		r.slot = g.slot(w.Name)
@@ -303,8 +306,8 @@ func (g *ledger) restoreLease(l Lease) {
 	var r *request
 	if l.RequestID != "" {
 		if r = g.requests[l.RequestID]; r == nil {
-			asked := Request{ID: l.RequestID, Type: l.Type, Owner: l.Owner, TTL: l.TTL, Ask: l.Ask}
-			r = &request{Request: asked, pool: p, said: l.Outcome, lost: l.OtherLost}
+			asked := Request{ID: l.RequestID, Type: cmp.Or(l.AskedType, l.Type), Owner: l.Owner, TTL: l.TTL, Ask: l.Ask}
+			r = &request{Request: asked, pool: g.pool(asked.Type), said: l.Outcome, lost: l.OtherLost, units: max(l.Count, 1)}
 			g.requests[r.ID] = r
 		}
 	}

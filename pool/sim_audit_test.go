@@ -212,7 +212,7 @@ func (m *sim) auditPools() {
 		}
 		overtaken := 0
 		if first := p.first(); first != nil {
-			overtaken = first.overtaken
+			overtaken = p.orders()[first].Overtaken
 		}
 		if got.MayOvertake != p.most() || got.Overtaken != overtaken {
 			m.failf("%s: %d of %d units went ahead, want %d of %d", p.Type, got.Overtaken, got.MayOvertake, overtaken, p.most())
@@ -266,7 +266,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		}
 		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
-			w.Units != r.units || w.Order != orders[r] || w.Name != r.Name || w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" || r.Name != "" && w.KeyHolder != m.holderOf(r.Name) ||
+			w.Units != r.in(p) || w.Order != orders[r] || w.Name != r.Name || r.pool == p && (w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "") || r.Name != "" && w.KeyHolder != m.holderOf(r.Name) ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -276,11 +276,11 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 // auditLocked: a waiter that waits only for lock delays is told when they are over.
 func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 	name, ok := strings.CutPrefix(w.Reason, "lock delay of ")
-	if !ok || p.shuts(r) {
+	if !ok || r.pool == p && p.shuts(r) {
 		return
 	}
 	m.count("a waiter waits for a lock delay")
-	if r.units > 1 && p.most() > 0 && !r.Overcommit {
+	if r.in(p) > 1 && p.most() > 0 && !r.Overcommit || len(r.more) > 0 {
 		return // others may go first
 	}
 	if most := m.names[name].lock.Until - m.now; w.EstimateMax == 0 || p.Pace == 0 && p.Adapt == nil && w.EstimateMax > most {
@@ -331,8 +331,8 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 	}
 	before := 0
 	for _, other := range p.queue[:p.place(r)] {
-		if !p.shuts(other) && !p.behindWriter(other) && !p.tooFew(other) {
-			before += other.units
+		if !other.isShut() && !other.pool.shuts(other) && !other.pool.behindWriter(other) && !p.tooFew(other) {
+			before += other.in(p)
 		}
 	}
 	free, inUse := p.freeFor(r), p.used()
@@ -342,7 +342,7 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 		}
 		free += l.Units
 		inUse -= l.Units
-		if before+r.units <= free || before == 0 && inUse == p.aside() {
+		if before+r.in(p) <= free || before == 0 && inUse == p.aside() {
 			return l.Until
 		}
 	}
@@ -351,7 +351,7 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 
 // isKeyOfLease says whether a lease has the key, and not only lock delays.
 func (m *model) isKeyOfLease(p *modelPool, key string) bool {
-	return slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.Key == key })
+	return slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.heldKey() == key })
 }
 
 // freeFor is how many units p may still grant to r.
@@ -377,15 +377,21 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
+	case r.isShut() && p.tooFew(r):
+		return fmt.Sprintf("wants %d, %d of %d reserved", r.in(p), len(p.out), p.capacity())
+	case r.isShut() && r.in(p) > p.capacity():
+		return fmt.Sprint("wants ", r.in(p))
+	case r.isShut(), r.pool != p && (r.pool.shuts(r) || r.pool.behindKey(r)):
+		return m.waitsElsewhere(p, r)
 	case r.Name != "" && p.shuts(r):
 		return m.whyNotFree(r.Name)
-	case p.shuts(r) && !m.isKeyOfLease(p, r.Key):
+	case r.pool == p && p.shuts(r) && !m.isKeyOfLease(p, r.Key):
 		locks := m.locksOf(p)
 		locks = slices.DeleteFunc(locks, func(l Locked) bool { return l.Key != r.Key })
 		return lockedUntil(locks[len(locks)-1].Until)
-	case p.shuts(r):
+	case r.pool == p && p.shuts(r):
 		return "key"
-	case p.behindWriter(r):
+	case r.pool == p && p.behindWriter(r):
 		m.count("behind a writer")
 		return "behind a writer"
 	case p.tooFew(r):
@@ -402,9 +408,12 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	case !p.fits(r) && (!r.active || r.missed || p.mayPass(r, p.candidatesBefore(r))) && m.fitsAfterLocks(p, r) > 0:
 		return lockedUntil(m.fitsAfterLocks(p, r))
 	case !p.fits(r) && (!r.active || r.missed || p.mayPass(r, p.candidatesBefore(r))):
-		return fmt.Sprint("wants ", r.units)
+		return fmt.Sprint("wants ", r.in(p))
 	case !r.active || r.missed:
 		return "" // it is only away
+	case r.several() && p.fits(r) && p.mayPass(r, p.candidatesBefore(r)):
+		m.count("waits for another pool too")
+		return m.waitsElsewhere(p, r)
 	}
 	return "behind"
 }
@@ -448,7 +457,7 @@ func (m *sim) auditKeys(p *modelPool) {
 	holders := map[string]uint64{} // the lowest generation of a request
 	counts, reads := map[string]int{}, map[string]int{}
 	for _, l := range m.leases {
-		if l.Type != p.Type || l.Key == "" {
+		if l.Type != p.Type || l.heldKey() == "" {
 			continue
 		}
 		counts[l.Key]++

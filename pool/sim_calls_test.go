@@ -186,11 +186,16 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 	case p == nil || p.gone:
 		return ErrUnknownType
 	}
+	asking := &modelRequest{Request: q, pool: p, placed: m.now, priority: q.Priority}
+	if !m.addWants(asking, q.Also, false) {
+		return ErrUnknownType
+	}
 	units, err := p.unitsOf(q)
+	asking.units = units
 	switch {
 	case err != nil:
 		return err
-	case units > p.capacity():
+	case slices.ContainsFunc(asking.wants(), func(w want) bool { return w.units > w.pool.capacity() }):
 		return ErrTooMany
 	case q.Name != "" && (p.Units > 0 || units != 1 || q.Key != "" || q.Coalesce != 0):
 		return ErrOneName
@@ -199,7 +204,6 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 	case q.Overcommit && p.Overcommit == 0:
 		return ErrNoOvercommit
 	}
-	asking := &modelRequest{Request: q, units: units, pool: p, placed: m.now, priority: q.Priority}
 	asking.arrival = m.arrivals + 1
 	partner := p.partner(m.model, asking)
 	if q.Try {
@@ -210,7 +214,9 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 			return ErrExhausted
 		}
 		supersedes := partner != nil && q.Coalesce == Latest
-		if p.MaxWaiters > 0 && len(p.queue)+p.following >= p.MaxWaiters && !supersedes {
+		if !supersedes && slices.ContainsFunc(asking.wants(), func(w want) bool {
+			return w.pool.MaxWaiters > 0 && len(w.pool.queue)+w.pool.following >= w.pool.MaxWaiters
+		}) {
 			return ErrQueueFull
 		}
 		if supersedes {
@@ -225,7 +231,8 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 	if q.Anonymous && q.TTL == 0 && p.V1TTL > 0 {
 		q.TTL = p.V1TTL
 	}
-	asking.TTL = p.ttl(q.TTL)
+	asking.TTL = q.TTL
+	asking.TTL = asking.ttl()
 	m.asking = asking
 	return nil
 }
@@ -487,8 +494,10 @@ func (m *sim) move(id string, priority int) {
 	before := 0
 	if want == nil {
 		before, r.priority = r.priority, priority
-		r.pool.sort()
-		r.pool.dirty = true
+		for _, w := range r.wants() {
+			w.pool.sort()
+			w.pool.dirty = true
+		}
 	}
 	changes := m.do(func(now time.Duration) {
 		w, was, err := m.set.Move(now, id, priority, Act{Reason: "reason"})

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -150,10 +151,39 @@ func (m *sim) newRequest(o *owner) Request {
 	if m.rand.IntN(3) == 0 {
 		q.Priority = m.somePriority()
 	}
+	if q.Coalesce == 0 && q.Name == "" && q.Type != m.world.alone && m.rand.IntN(m.world.severalEvery) == 0 {
+		q.Also = m.someAlso(q.Type)
+	}
+	if q.Also != "" {
+		q.Try = m.rand.IntN(10) == 0
+		return q
+	}
 	q.Overcommit = m.rand.IntN(4) == 0 && (p.Overcommit > 0 || odd)
 	q.Anonymous = m.rand.IntN(8) == 0
 	q.Try = m.rand.IntN(10) == 0
 	return q
+}
+
+// someAlso is one or two other types, and at times how much of each.
+func (m *sim) someAlso(first string) string {
+	var lines []string
+	for _, i := range m.rand.Perm(len(m.order))[:min(len(m.order), 1+m.rand.IntN(3))] {
+		typ := m.order[i].Type
+		if typ == m.world.alone {
+			continue
+		}
+		if m.rand.IntN(100) == 0 {
+			typ = "no such type"
+		}
+		if typ == first {
+			continue
+		}
+		if m.rand.IntN(3) == 0 {
+			typ = fmt.Sprint(typ, "=", 1+m.rand.IntN(min(5, 1+m.order[i].capacity())))
+		}
+		lines = append(lines, strings.ReplaceAll(typ, " ", "_"))
+	}
+	return strings.Join(lines, "\n")
 }
 
 func (m *sim) waiterActs(o *owner, r *modelRequest, n int) {
@@ -224,6 +254,8 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			q.Items++
 		case n < 93:
 			q.Priority++
+		case n < 94 && q.Coalesce == 0 && !q.Anonymous:
+			q.Also = m.someAlso(q.Type)
 		}
 		m.ask(q)
 	}
@@ -248,7 +280,7 @@ func (m *sim) swap(r *modelRequest) {
 	q := m.newRequest(o)
 	q.Anonymous, q.Try = false, false
 	if q.Key != "" && m.rand.IntN(2) == 0 {
-		q.Type, q.Key = r.Type, r.Key // the key that it has
+		q.Type, q.Key, q.Also = r.Type, r.Key, "" // the key that it has
 	}
 	o.request = q
 	m.remember(func() { m.reacquire(q, replaces) })

@@ -23,6 +23,10 @@ func (m *sim) heal() {
 	m.giveAllBack()
 	for _, r := range slices.Clone(m.waiters) {
 		switch {
+		case !r.queued:
+		case r.isShut(): // one of its pools is too small now, and this is no fault that heals
+			m.cancel(r.ID)
+			m.check(nil)
 		case m.rand.IntN(3) == 0: // gone
 			for r.queued && r.attached > 0 {
 				m.detach(r.ID, 0)
@@ -55,12 +59,12 @@ func (m *sim) heal() {
 // healing is how long it may take until all waiters are served or gone. A grant that has long
 // been due saves up nothing for later grants.
 func (m *sim) healing() (most time.Duration) {
-	for _, p := range m.order {
+	for _, p := range m.order { // one of several pools waits for the pace of each
 		units := 0
 		for _, r := range p.queue {
-			units += r.units
+			units += r.in(p)
 		}
-		most = max(most, max(0, p.due()-m.now)+time.Duration(units)*p.gap())
+		most += max(0, p.due()-m.now) + time.Duration(units)*p.gap()
 	}
 	for _, n := range m.names {
 		if n.lock != nil {

@@ -14,8 +14,10 @@ type world struct {
 	keys      int           // how many there are
 
 	owners       int
-	large        int // one in so many requests is for many names, or too many
-	operateEvery int // on average, after how many steps something is done to the server
+	large        int    // one in so many requests is for many names, or too many
+	alone        string // the type of a pool that nobody asks for together with others
+	severalEvery int    // one in so many requests is for several pools
+	operateEvery int    // on average, after how many steps something is done to the server
 
 	elapse     func(m *sim) time.Duration // from one step to the next
 	auditEvery int                        // after how many steps; an audit costs as much as there is
@@ -43,6 +45,7 @@ var few = world{
 	lockDelay:    5 * s,
 	elapse:       (*sim).seconds,
 	auditEvery:   50,
+	severalEvery: 3,
 	operateEvery: 500,
 	queue:        8,
 }
@@ -67,6 +70,8 @@ var thousands = world{
 	lockDelay:    s,
 	elapse:       (*sim).milliseconds,
 	auditEvery:   2_000,
+	severalEvery: 40,
+	alone:        "many",
 	operateEvery: 8_000,
 	queue:        1_000,
 }

@@ -11,15 +11,15 @@ import (
 type Order struct {
 	Priority    int // that counts: the one by which it stands where it stands
 	Higher      int // how many waiters ahead of it stand there by a higher priority
-	Overtaken   int // units that went ahead of it while it did not fit
+	Overtaken   int // units that went ahead of it while it did not fit; of several pools: as many of this one as counted for all of them
 	MayOvertake int // how many may in all, by the present configuration
 }
 
 // order returns the order of r at a place of the queue.
 func (p *pool) order(r *request, place int) Order {
-	o := Order{Priority: r.standing, Overtaken: r.overtaken, Higher: p.higher(place-1, r)}
-	if !r.Overcommit {
-		o.MayOvertake = p.bound()
+	o := Order{Priority: r.standing, Higher: p.higher(place-1, r)}
+	if o.Overtaken, o.MayOvertake = p.overtakes(r); r.Overcommit {
+		o.MayOvertake = 0
 	}
 	return o
 }
@@ -107,7 +107,7 @@ func (p *pool) oldest() *Lease {
 func (g *ledger) prospect(r *request) Status {
 	p := r.pool
 	place := p.queue.search(r) + 1
-	r.key, r.active = p.keyOf(r), true
+	r.key, r.active, r.shut = p.keyOf(r), true, g.isShut(r)
 	return g.describe(r, place, len(p.queue)+1)
 }
 
@@ -118,7 +118,7 @@ func (g *ledger) describe(r *request, place, length int) Status {
 	st := p.status(r)
 	st.State, st.Place, st.Length, st.Reason = StateQueued, place, length, g.reason(p, before, r)
 	st.Order = p.order(r, place)
-	st.Estimate, st.EstimateMax = g.estimate(p, p.span(r, place, before), r)
+	st.Estimate, st.EstimateMax = g.estimate(p, place, before, r)
 	return st
 }
 
@@ -231,7 +231,7 @@ func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStat
 		return w
 	}
 	w.Reason, w.Order = g.reason(p, before, r), p.order(r, place)
-	w.Estimate, w.EstimateMax = g.estimate(p, p.span(r, place, before), r)
+	w.Estimate, w.EstimateMax = g.estimate(p, place, before, r)
 	return w
 }
 
@@ -271,7 +271,7 @@ func (s *Set) totals(p *pool) PoolStatus {
 		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now), MayOvertake: p.bound(),
 	}
 	if next, ok := p.next.first(); ok {
-		st.Overtaken = next.overtaken
+		st.Overtaken, _ = p.overtakes(next)
 	}
 	reports := p.limit.reports
 	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)

@@ -104,15 +104,20 @@ func (e *ExhaustedError) Is(target error) bool { return target == ErrExhausted }
 type UnconfirmedError struct {
 	RequestID string
 	Type      string
-	Count     int      // leases that may be held under unknown names
-	Names     []string // leases that were granted and could not be given back
-	Err       error    // why the acquire ended
+	Also      []leaseapi.Also // as in [Request]
+	Count     int             // leases of Type that may be held under unknown names
+	Names     []string        // leases that were granted and could not be given back
+	Err       error           // why the acquire ended
 }
 
 func (e *UnconfirmedError) Error() string {
 	var what []string
 	if e.Count > 0 {
-		what = append(what, fmt.Sprintf("up to %d of type %q may be held", e.Count, e.Type))
+		up := fmt.Sprintf("up to %d of type %q", e.Count, e.Type)
+		for _, a := range e.Also {
+			up += fmt.Sprintf(" and %d of type %q", max(a.Count, 1), a.Type)
+		}
+		what = append(what, up+" may be held")
 	}
 	if len(e.Names) > 0 {
 		what = append(what, fmt.Sprintf("could not give back %s", quoted(e.Names)))
@@ -197,10 +202,16 @@ func (e *FailingError) Unwrap() error { return e.Err }
 // [ErrUnknownType].
 type UnknownTypeError struct {
 	Type   string
-	Listed bool // [Client.Pools] lists the types that the proxy has
+	Types  []string // of a request of several types: all that the proxy has no pool of
+	Listed bool     // [Client.Pools] lists the types that the proxy has
 }
 
-func (e *UnknownTypeError) Error() string { return fmt.Sprintf("%v %q", ErrUnknownType, e.Type) }
+func (e *UnknownTypeError) Error() string {
+	if len(e.Types) > 1 {
+		return fmt.Sprintf("%v %s", ErrUnknownType, quoted(e.Types))
+	}
+	return fmt.Sprintf("%v %q", ErrUnknownType, e.Type)
+}
 
 // Is makes the error an [ErrUnknownType].
 func (e *UnknownTypeError) Is(target error) bool { return target == ErrUnknownType }

@@ -14,9 +14,12 @@ import (
 
 // Request says what to acquire.
 type Request struct {
-	Type      string
-	Count     int           // leases, granted all or none; of a counted pool: units of one lease; zero: unset
-	Items     *int          // instead of Count: the pool's cost turns items into units; nil: unset
+	Type  string
+	Count int  // leases, granted all or none; of a counted pool: units of one lease; zero: unset
+	Items *int // instead of Count: the pool's cost turns items into units; nil: unset
+	// Also are other types to take leases of in the same grant, all or none. Everything else is about
+	// Type. Not with Coalesce or Overcommit.
+	Also      []leaseapi.Also
 	Key       string        // two leases of a pool never have the same key, unless both read it; empty: no key
 	KeyMode   string        // [leaseapi.KeyRead] or [leaseapi.KeyWrite]; empty: the latter, or no key
 	Name      string        // of a listed pool: this one and no other, without a Key; empty: any
@@ -82,7 +85,13 @@ func (r *Request) check() error {
 	if r.Coalesce != "" {
 		key = cmp.Or(key, leaseapi.CheckKey(r.Key), leaseapi.CheckVariant(r.Variant))
 	}
-	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items, leaseapi.CheckPriority(r.Priority))
+	if len(r.Also) > 0 && (r.Coalesce != "" || r.Overcommit) {
+		key = cmp.Or(key, errors.New("several types are there without coalesce and overcommit"))
+	}
+	for _, a := range r.Also {
+		key = cmp.Or(key, leaseapi.CheckType(a.Type))
+	}
+	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckAlso(r.Type, r.Also), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items, leaseapi.CheckPriority(r.Priority))
 }
 
 // count returns how many leases to ask for from a proxy that knows no units.
@@ -92,6 +101,8 @@ func (r *Request) count() int { return max(r.Count, 1) }
 // request that needs it; zero: any wire.
 func (r *Request) needs() (wire int, what string) {
 	switch {
+	case len(r.Also) > 0:
+		return wireSwaps, "leases of several types at once"
 	case len(r.Replaces) > 0:
 		return wireSwaps, "a lease in the place of another"
 	case r.Name != "":
@@ -142,6 +153,9 @@ func (r *Request) addUnits(v url.Values) {
 		v.Set(leaseapi.ParamCoalesce, r.Coalesce)
 		v.Set(leaseapi.ParamVariant, r.Variant)
 	}
+	for _, a := range r.Also {
+		v.Add(leaseapi.ParamAlso, a.String())
+	}
 	if r.Priority != 0 {
 		v.Set(leaseapi.ParamPriority, strconv.Itoa(r.Priority))
 	}
@@ -180,7 +194,12 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 	if err != nil {
 		return nil, err
 	}
-	if units > 0 {
+	switch {
+	case len(r.Also) > 0:
+		if units, count, err = checkTypes(r, reply.Leases); err != nil {
+			return nil, err
+		}
+	case units > 0:
 		count = 1
 	}
 	if err := checkGranted(reply.Names, count); err != nil {
@@ -219,7 +238,7 @@ func unitsOf(r *Request, reply leaseapi.AcquireReply) (int, error) {
 	if needs, what := r.needs(); reply.Wire < needs {
 		return 0, fmt.Errorf("%w: it granted without %s, since an older one has taken the place of the one that was asked", ErrOlder, what)
 	}
-	if len(reply.Leases) != 1 || reply.Leases[0].Units == 0 {
+	if len(reply.Leases) != 1 || reply.Leases[0].Units == 0 || len(r.Also) > 0 {
 		return 0, nil
 	}
 	units := reply.Leases[0].Units
@@ -227,6 +246,34 @@ func unitsOf(r *Request, reply leaseapi.AcquireReply) (int, error) {
 		return 0, fmt.Errorf("the proxy granted %d units instead of %d", units, r.Count)
 	}
 	return units, nil
+}
+
+// checkTypes refuses leases of a request of several types that are not all that it asked for, or not
+// in the order of the types. It returns how many units of a counted pool the lease of the first type
+// holds, and how many leases they are.
+func checkTypes(r *Request, leases []leaseapi.Lease) (units, count int, err error) {
+	rest := leases
+	for _, a := range append([]leaseapi.Also{{Type: r.Type, Count: r.Count}}, r.Also...) {
+		n := 0
+		for n < len(rest) && rest[n].Type == a.Type {
+			n++
+		}
+		of := rest[:n]
+		rest = rest[n:]
+		switch {
+		case n == 1 && of[0].Units > 0 && (a.Count == 0 || of[0].Units == a.Count): // of a counted pool
+			if a.Type == r.Type {
+				units = of[0].Units
+			}
+		case n == max(a.Count, 1) && of[0].Units == 0:
+		default:
+			return 0, 0, fmt.Errorf("the proxy granted %d leases of type %q instead of %d", n, a.Type, max(a.Count, 1))
+		}
+	}
+	if len(rest) > 0 {
+		return 0, 0, fmt.Errorf("the proxy granted leases of type %q, which were not asked for", rest[0].Type)
+	}
+	return units, len(leases), nil
 }
 
 // withoutUnits returns leases without their units, as requests name them.

@@ -37,7 +37,11 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for the text of the error
-		return &UnknownTypeError{Type: a.request.Type, Listed: can.RequestIDs()}
+		unknown := &UnknownTypeError{Type: a.request.Type, Types: leaseapi.ParseUnknown(string(o.body)), Listed: can.RequestIDs()}
+		if len(unknown.Types) > 0 {
+			unknown.Type = unknown.Types[0]
+		}
+		return unknown
 	case o.is(leaseapi.ProblemUnknownName):
 		return &reworded{text: o.text(), err: ErrUnknownName}
 	case o.misrouted() || o.redirects() || o.StatusCode == http.StatusSwitchingProtocols:
@@ -113,7 +117,7 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 // unknownGrant returns the error for an attempt that may have been granted leases under
 // unknown names.
 func (a *acquisition) unknownGrant(cause error) error {
-	return &UnconfirmedError{RequestID: a.request.RequestID, Type: a.request.Type, Count: a.count(), Err: cause}
+	return &UnconfirmedError{RequestID: a.request.RequestID, Type: a.request.Type, Also: a.request.Also, Count: a.count(), Err: cause}
 }
 
 // unconfirmed ends an acquire that was sent and cannot be sent again: the proxy is of

@@ -102,7 +102,11 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())
 	case errors.Is(err, pool.ErrUnknownType):
-		refuse(http.StatusNotFound, leaseapi.TextUnknownType)
+		text := leaseapi.TextUnknownType
+		if unknown, ok := errors.AsType[*pool.UnknownTypesError](err); ok {
+			text += leaseapi.FormatUnknown(unknown.Types)
+		}
+		refuse(http.StatusNotFound, text)
 	case errors.Is(err, pool.ErrNotInPool):
 		h.answerNotInPool(w, p)
 	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit), errors.Is(err, pool.ErrOneName):
@@ -199,7 +203,7 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 
 // queuedReply says where a request that waits, or would wait, stands.
 func queuedReply(clock clock, id string, st pool.Status) leaseapi.Queued {
-	reply := requestReply(clock, id, st, false).Queued()
+	reply := requestReply(clock, id, st, nil).Queued()
 	reply.Page = ui.RequestPath(id)
 	return reply
 }

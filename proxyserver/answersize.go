@@ -16,6 +16,9 @@ const besideNames = 80
 // checkAnswer refuses a new request for so many leases that the answer to its grant, or
 // the handle of its client, would be larger than our clients read.
 func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
+	if q.Also != "" {
+		return checkAnswerOf(set, q)
+	}
 	if q.Count <= leaseapi.MaxBody/(2*longestInJSON+besideNames) || q.Weighted && set.Counted(q.Type) {
 		return nil
 	}
@@ -28,6 +31,26 @@ func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
 		return nil
 	}
 	return fmt.Errorf("%w in one answer: %d asked for, and with names as long as these %d have room", pool.ErrTooMany, q.Count, most)
+}
+
+// checkAnswerOf is checkAnswer for a request of several types, each of whose leases also has its type.
+func checkAnswerOf(set *pool.Set, q pool.Request) error {
+	size := 0
+	for _, a := range append(q.Others(), leaseapi.Also{Type: q.Type, Count: q.Count}) {
+		count := max(a.Count, 1)
+		if set.Counted(a.Type) {
+			count = 1
+		}
+		capacity, longest := set.Extent(a.Type, sizeInJSON)
+		if count > capacity { // the pools refuse it
+			return nil
+		}
+		size += count * (2*longest + besideNames + 2*sizeInJSON(a.Type))
+	}
+	if size > leaseapi.MaxBody {
+		return fmt.Errorf("%w in one answer: ask for fewer of them", pool.ErrTooMany)
+	}
+	return nil
 }
 
 // longestInJSON is the most that sizeInJSON returns: <, > and & take six bytes each.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -25,11 +26,15 @@ func (c caller) admin() bool { return c.Role == auth.RoleAdmin }
 
 // mayAcquire returns an error if c may not make the request that p describes, with what it may.
 func (c caller) mayAcquire(p *acquireParams) error {
-	err := c.CheckPool(p.Type)
-	if err == nil && c.id != "" {
-		err = c.CheckPriority(p.Priority)
+	for _, typ := range p.Types() {
+		if err := c.CheckPool(typ); err != nil {
+			return forbid(err)
+		}
 	}
-	return forbid(err)
+	if c.id != "" {
+		return forbid(c.CheckPriority(p.Priority))
+	}
+	return nil
 }
 
 // forbid makes an error, if there is one, a refusal of what a caller wants.
@@ -48,9 +53,14 @@ func (c caller) mayOperate(what string) error {
 	return forbiddenError(what + " takes a token that is marked admin")
 }
 
-// mayOperateOn returns an error if c, an operator, may not do so in the pool of a type.
-func (c caller) mayOperateOn(typ string) error {
-	return forbid(c.CheckPool(typ))
+// mayOperateOn returns an error if c, an operator, may not do so in the pools of these types.
+func (c caller) mayOperateOn(types ...string) error {
+	for _, typ := range types {
+		if err := c.CheckPool(typ); err != nil {
+			return forbid(err)
+		}
+	}
+	return nil
 }
 
 // mayOperateOnAll returns an error if c may not do what, which concerns all pools.
@@ -80,6 +90,15 @@ func (c caller) may(typ, holder string) bool {
 // sees reports whether c may know of a request or lease of a type and a holder.
 func (c caller) sees(typ, holder string) bool {
 	return c.MayUse(typ) || c.may(typ, holder)
+}
+
+// reasonTo returns why a request waits, without the type of another pool if c may not see that.
+func (c caller) reasonTo(reason string) string {
+	typ, waitsFor := strings.CutPrefix(reason, leaseapi.WaitFor+" ")
+	if !waitsFor || c.MayUse(strings.TrimSuffix(typ, " too")) {
+		return reason
+	}
+	return leaseapi.WaitFor + " another pool too"
 }
 
 // forbiddenError says why a caller may not make a call. It is answered with 403.

@@ -31,7 +31,7 @@ func (h *handler) move(c caller, req leaseapi.MoveRequest) (leaseapi.MoveReply, 
 	reply := leaseapi.MoveReply{RequestID: req.RequestID, Priority: req.Priority}
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
 		if q, _, ok := set.Request(now, req.RequestID); ok {
-			if err := c.mayOperateOn(q.Type); err != nil {
+			if err := c.mayOperateOn(q.Types()...); err != nil {
 				return err
 			}
 		}

@@ -85,7 +85,7 @@ var oursOnly = []string{
 	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
 	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
 	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces, leaseapi.ParamPriority,
-	leaseapi.ParamKeyMode, leaseapi.ParamName,
+	leaseapi.ParamKeyMode, leaseapi.ParamAlso, leaseapi.ParamName,
 }
 
 // parseUnits reads the parameters of wire 3 and later.
@@ -138,9 +138,42 @@ func (p *acquireParams) parseUnits(query url.Values) (err error) {
 	if err := p.parseReplaces(query); err != nil {
 		return err
 	}
+	if err := p.parseAlso(query); err != nil {
+		return err
+	}
 	if p.Weighted = p.wire >= wireUnits || p.HasItems; !p.Weighted {
 		p.Count = max(p.Count, 1)
 	}
+	return nil
+}
+
+// parseAlso reads which other types the request asks for.
+func (p *acquireParams) parseAlso(query url.Values) error {
+	if !query.Has(leaseapi.ParamAlso) {
+		return nil
+	}
+	var also []leaseapi.Also
+	for _, text := range query[leaseapi.ParamAlso] {
+		a, err := leaseapi.ParseAlso(text)
+		if err != nil {
+			return invalidParam(leaseapi.ParamAlso, err.Error())
+		}
+		also = append(also, a)
+	}
+	if err := leaseapi.CheckAlso(p.Type, also); err != nil {
+		return invalidParam(leaseapi.ParamAlso, err.Error())
+	}
+	switch {
+	case p.Anonymous:
+		return errors.New("also goes with a request_id: a client of version 1 knows one type")
+	case p.Name != "":
+		return errors.New("also does not go with name: it is one lease")
+	case p.Coalesce != 0:
+		return errors.New("also does not go with coalesce: runs that merge wait for one pool")
+	case p.Overcommit:
+		return errors.New("also does not go with overcommit: who waits for several pools exceeds none of them")
+	}
+	p.Also = pool.JoinAlso(also)
 	return nil
 }
 

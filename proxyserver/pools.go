@@ -38,6 +38,9 @@ func (h *handler) servePools(c caller, w http.ResponseWriter, r *http.Request) {
 			all[i].Peaks = h.metrics.Peaks(p.Type)
 		}
 		addReports(t.clock, &all[i], p)
+		for k := range all[i].Waiters {
+			all[i].Waiters[k].Reason = c.reasonTo(all[i].Waiters[k].Reason)
+		}
 	}
 	page, next := pageOf(all, from, limit)
 	answer(w, http.StatusOK, leaseapi.PoolsReply{Pools: page.pools, Next: next, Leader: h.leader()})

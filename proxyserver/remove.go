@@ -47,7 +47,7 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveR
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
 		if q, _, ok := set.Request(now, req.RequestID); ok {
-			if err := c.mayOperateOn(q.Type); err != nil {
+			if err := c.mayOperateOn(q.Types()...); err != nil {
 				return err
 			}
 		}

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,13 +18,15 @@ func (h *handler) serveRequest(c caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	var st pool.Status
-	var known, counted bool
+	var known bool
+	var counted countedTypes
 	t := h.term()
 	err := t.do(func(set *pool.Set, now time.Duration) {
-		if st, known = set.Status(now, id); len(st.Leases) > 0 {
-			counted = set.Counted(st.Leases[0].Type)
+		st, known = set.Status(now, id)
+		for _, l := range st.Leases {
+			counted = append(counted, countedOf(set, []string{l.Type})...)
 		}
-		if q, _, ok := set.Request(now, id); ok && !c.sees(q.Type, q.Owner) {
+		if q, _, ok := set.Request(now, id); ok && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.sees(typ, q.Owner) }) {
 			known = false
 		}
 	})
@@ -37,7 +40,7 @@ func (h *handler) serveRequest(c caller, w http.ResponseWriter, r *http.Request)
 	}
 }
 
-func requestReply(clock clock, id string, st pool.Status, counted bool) leaseapi.RequestReply {
+func requestReply(clock clock, id string, st pool.Status, counted countedTypes) leaseapi.RequestReply {
 	reply := leaseapi.RequestReply{
 		RequestID: id,
 		State:     string(st.State),

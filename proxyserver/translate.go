@@ -1,20 +1,39 @@
 package proxyserver
 
 import (
+	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
-// leasesOf translates leases to the wire, with their units if their pool is counted, or
-// was when they were granted.
-func leasesOf(leases []pool.Lease, counted bool) []leaseapi.Lease {
+// leasesOf translates leases of one request to the wire, with their units if their pool is among
+// counted, or was counted when they were granted. Of a request of several types each has its type.
+func leasesOf(leases []pool.Lease, counted countedTypes) []leaseapi.Lease {
 	wire := make([]leaseapi.Lease, len(leases))
 	for i, l := range leases {
-		wire[i] = leaseOf(l, counted)
+		wire[i] = leaseOf(l, counted.has(l.Type))
+		if l.Also != "" {
+			wire[i].Type = l.Type
+		}
 	}
 	return wire
+}
+
+// countedTypes are those of the types of a request whose pools are counted.
+type countedTypes []string
+
+func (c countedTypes) has(typ string) bool { return slices.Contains(c, typ) }
+
+// countedOf returns those of the types whose pools are counted.
+func countedOf(set *pool.Set, types []string) (counted countedTypes) {
+	for _, typ := range types {
+		if set.Counted(typ) {
+			counted = append(counted, typ)
+		}
+	}
+	return counted
 }
 
 func leaseOf(l pool.Lease, counted bool) leaseapi.Lease {
@@ -128,8 +147,8 @@ func poolLease(clock clock, l pool.Lease, counted bool) leaseapi.PoolLease {
 	token, owner := pool.SplitOwner(l.Owner)
 	wire := leaseapi.PoolLease{
 		Lease:       leaseOf(l, counted),
-		Key:         l.Key,
-		KeyMode:     keyMode(l.ReadsKey),
+		Key:         l.HeldKey(),
+		KeyMode:     keyMode(l.ReadsKey && l.HeldKey() != ""),
 		Overcommit:  l.Overcommit,
 		Priority:    l.Priority,
 		Owner:       owner,

@@ -29,7 +29,7 @@ type request struct {
 	ours         bool          // it has a parameter that version 1 does not have
 	wait         time.Duration // how long it may wait from now on; negative: not said
 	crowded      bool          // its connection is needed for others
-	counted      bool          // its pool is a counted one; set by acquire
+	counted      countedTypes  // those of its types whose pools are counted; set by acquire
 	unit         string        // what a unit of its pool is; set by acquire
 	replaces     []pool.Ref    // leases of its owner that end when it is taken
 	stale        []pool.Stale  // those of replaces that had ended before; set by acquire
@@ -75,7 +75,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
 		}
-		r.counted, r.unit = set.Counted(r.Type), set.Unit(r.Type)
+		r.counted, r.unit = countedOf(set, r.Types()), set.Unit(r.Type)
 		if r.ours { // clients of version 1 read answers of any size, with the names alone
 			if out.err = checkAnswer(set, now, r.Request); out.err != nil {
 				return

@@ -53,7 +53,7 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	outer := strings.Split(variable(env, namesVariable), ",")
 	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool {
 		name, value, _ := strings.Cut(v, "=")
-		return slices.Contains(leaseVariables, name) || name == resourceVariable && value != "" && slices.Contains(outer, value)
+		return slices.Contains(leaseVariables, name) || strings.HasPrefix(name, namesVariable+"_") || name == resourceVariable && value != "" && slices.Contains(outer, value)
 	})
 	env = append(env, "LEASECTL_STATE="+state)
 	if lease == nil {
@@ -65,6 +65,13 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	}
 	names := lease.Names()
 	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), namesVariable+"="+strings.Join(names, ","))
+	for typ, names := range lease.NamesOf() {
+		name := namesVariableOf(typ)
+		if before := variable(env, name); before != "" { // of a type that differs only in what a variable cannot have
+			names = append([]string{before}, names...)
+		}
+		env = withVariable(env, name, strings.Join(names, ","))
+	}
 	if id := lease.RequestID(); id != "" {
 		env = append(env, "LEASECTL_REQUEST_ID="+id)
 	}
@@ -82,6 +89,20 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 		env = withVariable(env, name, value)
 	}
 	return env
+}
+
+// namesVariableOf returns the variable with the names of one of several types: LEASECTL_NAMES_ and the
+// type in upper case, in which everything but ASCII letters and digits is an underscore.
+func namesVariableOf(typ string) string {
+	return namesVariable + "_" + strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z':
+			return r - 'a' + 'A'
+		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+			return r
+		}
+		return '_'
+	}, typ)
 }
 
 // serviceEnvironment returns the environment of the service of a shared lease: that of a command of

@@ -43,7 +43,7 @@ func newReacquireCommand(a *app) *cobra.Command {
 		Short: "give a lease back and take a new one into the same handle",
 		Long: `Reacquire replaces the lease of a handle: it cancels a late release of the old
 lease, gives the old lease back, queues for a new one, and writes that into the
-same handle. It asks for the same type, count and key, of the same proxy, unless
+same handle. It asks for the same types, counts and key, of the same proxy, unless
 flags say otherwise; the old lease is given back to its own proxy in any case.
 Meanwhile the handle always has the old lease or the new request, so that no other
 process takes the handle for free.
@@ -124,10 +124,15 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
 }
 
-// repeat takes type, count, items, key and its mode, or the name, from the record of an earlier request,
-// unless flags give them. A name is one of its type, and has neither count nor key.
+// repeat takes type, count, items, other types, key and its mode, or the name, from the record of an
+// earlier request, unless flags give them. A name is one of its type, and has neither count nor key nor
+// other types; with another type the other types are not repeated.
 func (o *takeOptions) repeat(r holder.Record) {
-	if o.key == "" && o.count <= 1 && o.items < 0 && !o.overcommit && (o.typ == "" || o.typ == r.Type) {
+	sameType := o.typ == "" || o.typ == r.Type
+	if o.also == nil && o.name == "" && sameType {
+		o.also = r.Also
+	}
+	if o.key == "" && o.count <= 1 && o.items < 0 && o.also == nil && !o.overcommit && sameType {
 		o.name = cmp.Or(o.name, r.Name)
 	}
 	o.typ = cmp.Or(o.typ, r.Type)

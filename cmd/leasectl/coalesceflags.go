@@ -36,6 +36,8 @@ func (o *coalesceOptions) check(take *takeOptions, attempts int) error {
 		return usagef("--coalesce %s goes with --key: say what is the same in the runs that merge", o.mode)
 	case take.keyMode == leaseapi.KeyRead:
 		return usagef("--coalesce %s does not go with --key-mode read: runs that merge exclude each other", o.mode)
+	case len(take.also) > 0:
+		return usagef("--coalesce %s does not go with --also: runs that merge wait for one pool", o.mode)
 	case attempts > 1:
 		return usagef("--coalesce %s does not go with --attempts: others end with the exit code of one run", o.mode)
 	case take.releaseAfter > 0:

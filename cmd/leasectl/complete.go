@@ -36,6 +36,9 @@ func completeValues(root *cobra.Command, a *app) {
 		"type": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return beginning(typed, a.typesNow()), cobra.ShellCompDirectiveNoFileComp
 		},
+		"also": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			return beginning(typed, a.typesNow()), cobra.ShellCompDirectiveNoFileComp
+		},
 		"names": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return beginning(typed, listed(typed, a.namesNow())), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},

@@ -273,6 +273,28 @@ func typeValue(p *string) pflag.Value {
 		"one type: run the command once for each")
 }
 
+// alsoValue takes TYPE or TYPE=N, once for each type.
+func alsoValue(p *[]leaseapi.Also) pflag.Value {
+	return value{
+		kind: "TYPE[=N]",
+		format: func() string {
+			var words []string
+			for _, a := range *p {
+				words = append(words, a.String())
+			}
+			return strings.Join(words, ", ")
+		},
+		set: func(s string) error {
+			a, err := leaseapi.ParseAlso(s)
+			if err != nil {
+				return err
+			}
+			*p = append(*p, a)
+			return nil
+		},
+	}
+}
+
 // keyValue takes the key of a lease.
 func keyValue(p *string) pflag.Value {
 	return one(textValue(p, leaseapi.CheckKey, fmt.Sprintf("a key of 1 to %d bytes", leaseapi.MaxKey)),

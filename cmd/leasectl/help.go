@@ -12,7 +12,7 @@ import (
 // flagGroupsOf are the groups of flags in the help, in their order. One list serves all commands,
 // since a flag's name means the same in each. A flag in no group stands under otherFlags.
 var flagGroupsOf = []struct{ heading, flags string }{
-	{"Lease", "type count items name key key-mode coalesce variant priority overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
+	{"Lease", "type count items also name key key-mode coalesce variant priority overcommit handle scope jitter wait-timeout ttl release-after optional owner-pid conflict-exit-code"},
 	{"Command", "attempts retry-on on-lost"},
 	{"Shared lease", "shared max-uses max-age linger service service-env service-timeout"},
 	{"Signals", "grace-period parent-death"},

@@ -46,7 +46,7 @@ var withService = []string{"service-env", "service-timeout"}
 
 // aloneFlags are the flags that do not go with --shared: each is about a lease that only this
 // command uses.
-var aloneFlags = []string{"key", "key-mode", "name", "priority", "coalesce", "attempts", "release-after", "handle", "scope"}
+var aloneFlags = []string{"also", "key", "key-mode", "name", "priority", "coalesce", "attempts", "release-after", "handle", "scope"}
 
 const (
 	defaultPercent = 10

@@ -266,6 +266,11 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	}
 	add("state", string(r.State))
 	add("type", r.Type)
+	var also []string
+	for _, a := range r.Also {
+		also = append(also, a.String())
+	}
+	add("also", strings.Join(also, ", "))
 	add("names", strings.Join(r.NamesInFile(), ", "))
 	add("name", r.Name)
 	add("key", leaseapi.KeyWords(r.Key, r.KeyMode))

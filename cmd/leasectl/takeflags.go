@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"time"
 
@@ -17,6 +18,7 @@ type takeOptions struct {
 	typeless     bool // without a type take no lease, and do not fail
 	count        int  // 0: not given
 	items        int  // negative: not given
+	also         []leaseapi.Also
 	key          string
 	name         string // empty: any
 	keyMode      string // empty: not given, which means write
@@ -43,6 +45,7 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
 	bindItems(flags, &o.items)
+	flags.Var(alsoValue(&o.also), "also", fmt.Sprintf("another type to take a lease of, or N, in the same grant: all or none; may be given %d times; everything else is about --type", leaseapi.MaxAlso))
 	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, unless both read it, and a request that waits for its key delays no others")
 	flags.Var(choiceValue(&o.keyMode, "", leaseapi.KeyRead, leaseapi.KeyWrite), "key-mode", "with --key: read shares the key with others that read it; write has it alone (default: write)")
 	flags.Var(nameValue(&o.name), "name", "the name of the lease: this one and no other, of a pool that lists its names; a request that waits for it delays no others")
@@ -82,12 +85,19 @@ func (o *takeOptions) check() error {
 		return usagef("--count and --items exclude each other: items are what units are made of")
 	case o.name != "" && (o.count > 1 || o.items >= 0):
 		return usagef("--name goes with neither --count nor --items: it is one lease")
+	case o.name != "" && len(o.also) > 0:
+		return usagef("--name does not go with --also: it is one lease")
 	case o.name != "" && o.key != "":
 		return usagef("--name does not go with --key: nobody else has the name meanwhile, which is what a key is for")
 	case o.name != "" && o.overcommit:
 		return usagef("--name does not go with --overcommit: a name that somebody has cannot be had twice")
 	case o.keyMode != "" && o.key == "":
 		return usagef("--key-mode %s goes with --key: say what is read or written", o.keyMode)
+	case len(o.also) > 0 && o.overcommit:
+		return usagef("--overcommit does not go with --also: who waits for several pools exceeds none of them")
+	}
+	if err := leaseapi.CheckAlso(o.typ, o.also); err != nil {
+		return usagef("--also: %w", err)
 	}
 	return nil
 }
@@ -100,6 +110,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 		Items:       saidItems(o.items),
 		Key:         o.key,
 		KeyMode:     o.keyMode,
+		Also:        o.also,
 		Name:        o.name,
 		Priority:    o.priority,
 		Overcommit:  o.overcommit,

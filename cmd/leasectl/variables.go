@@ -18,7 +18,7 @@ const proxyVariable = "LEASE_PROXY_SERVER_URL"
 // notFromEnvironment are the flags without a variable. With one they would leak into a leasectl
 // that runs inside another's command, make a script wait for ever, or do without the word of an
 // operator: --forget, --now, --reason and --for.
-var notFromEnvironment = []string{"handle", "names", "name", "type", "count", "items", "key", "key-mode", "priority", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
+var notFromEnvironment = []string{"handle", "names", "name", "type", "count", "items", "also", "key", "key-mode", "priority", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
 	"shared", "max-uses", "max-age", "linger", "service", "service-env", "service-timeout", "forget", "now", "reason", "for"}
 
 // bindEnvironment gives each flag that was not set on the command line the value of its variable,
@@ -102,7 +102,7 @@ func mistypedVariables(flags *pflag.FlagSet, environ []string) (pairs [][2]strin
 // isOurs tells whether leasectl reads or sets a variable that belongs to no flag.
 func isOurs(name string) bool {
 	is := func(row [2]string) bool { return row[0] == name }
-	return slices.ContainsFunc(otherVariables, is) || slices.ContainsFunc(commandVariables, is)
+	return slices.ContainsFunc(otherVariables, is) || slices.ContainsFunc(commandVariables, is) || strings.HasPrefix(name, "LEASECTL_NAMES_")
 }
 
 // variableOf returns the variable of a flag; "" if it has none.
@@ -126,6 +126,7 @@ var commandVariables = [][2]string{
 	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
 	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},
 	{"LEASECTL_NAMES", "the names, separated by commas; empty without a lease"},
+	{"LEASECTL_NAMES_TYPE", "with --also: the names of one type, which stands in upper case, with _ for all but letters and digits"},
 	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
 	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},

@@ -44,7 +44,7 @@ func (p *Proxy) Acquire(ctx context.Context, r proxyclient.Request, handle strin
 	}
 	granted := &Grant{Grant: g}
 	for _, l := range g.Leases {
-		granted.Leases = append(granted.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
+		granted.Leases = append(granted.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation, Type: l.Type})
 	}
 	if !g.Capabilities.NamesOnly() {
 		return granted, nil

@@ -98,7 +98,7 @@ func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
 		id = ""
 	}
 	all := append(make([]slog.Attr, 0, 14), // which is not on the heap
-		slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
+		slog.String("owner", owner), text("token", token), slog.String("type", r.Type), also(r.Ask),
 		count(r), slog.String("request_id", id), text("wants", r.Name), text("key", r.Key), keyMode(r.Ask), overcommit(r.Overcommit), ifAny("priority", r.Priority),
 	)
 	l.write(slog.LevelInfo, what, append(all, attrs...)...)
@@ -125,7 +125,7 @@ func (l lines) grant(c *pool.Change) {
 	first := c.Leases[0]
 	token, owner := pool.SplitOwner(first.Owner)
 	l.write(slog.LevelInfo, "granted",
-		slog.String("owner", owner), text("token", token), slog.String("type", first.Type),
+		slog.String("owner", owner), text("token", token), slog.String("type", first.Type), also(first.Ask),
 		slog.Any("names", of), slog.Any("generations", at),
 		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
 		units(first.Units), text("key", first.Key), keyMode(first.Ask), overcommit(first.Overcommit), ifAny("priority", first.Priority), ifAny("overtook", c.Overtook))
@@ -222,7 +222,10 @@ func (l lines) limitMoved(r pool.Reports) {
 		slog.String("reason", r.Moved.Why()), slog.String("owner", owner), text("token", token), text("detail", r.Moved.Detail))
 }
 
-// text returns an attribute that handlers leave out if value is empty.
+// also returns the other types of a request, and how much it asks for of each. Handlers leave it out
+// if there are none.
+func also(a pool.Ask) slog.Attr { return text("also", strings.ReplaceAll(a.Also, "\n", ",")) }
+
 // keyMode returns the key mode of a request, unless it is the usual one.
 func keyMode(a pool.Ask) slog.Attr {
 	if a.ReadsKey {
@@ -231,6 +234,7 @@ func keyMode(a pool.Ask) slog.Attr {
 	return slog.Attr{}
 }
 
+// text returns an attribute that handlers leave out if value is empty.
 func text(key, value string) slog.Attr {
 	if value == "" {
 		return slog.Attr{}

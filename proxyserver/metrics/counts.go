@@ -153,13 +153,16 @@ func (m *Counts) Changed(changes []pool.Change) {
 		switch c := &changes[i]; c.Kind {
 		case pool.Granted:
 			p := m.pool(c.Leases[0].Type)
-			p.grants.Add(len(c.Leases))
 			p.wait.Update(c.Took.Seconds())
 			if c.Overtook > 0 {
 				p.overtakes.Inc()
 			}
-			if c.Leases[0].Overcommit {
-				p.overcommits.Add(len(c.Leases))
+			for _, l := range c.Leases {
+				p := m.pool(l.Type) // of a request of several pools: its own
+				p.grants.Inc()
+				if l.Overcommit {
+					p.overcommits.Inc()
+				}
 			}
 		case pool.Resized:
 			if p := m.pool(c.Lease.Type); c.Lease.Units > c.Before {

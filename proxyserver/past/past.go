@@ -73,9 +73,10 @@ func (p *Past) Changed(changes []pool.Change) {
 			p.add(e)
 		}
 		if change.Kind == pool.Granted {
-			d := p.dayOf(change.Leases[0].Type)
-			d.noteStarts(p.minute, len(change.Leases))
-			d.waits.add(p.minute/60, change.Took)
+			for _, l := range change.Leases { // of several pools, perhaps
+				p.dayOf(l.Type).noteStarts(p.minute, 1)
+			}
+			p.dayOf(change.Leases[0].Type).waits.add(p.minute/60, change.Took)
 		}
 	}
 }

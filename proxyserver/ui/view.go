@@ -190,7 +190,7 @@ func (v view) leases(caption string, leases []pool.Lease, p pool.PoolStatus) lea
 	for i := range leases {
 		l := &leases[i]
 		t.Units = t.Units || l.Units > 1 // the pool was counted when it was granted
-		t.Keys = t.Keys || l.Key != ""
+		t.Keys = t.Keys || l.HeldKey() != ""
 		t.Rows = append(t.Rows, leaseView{v, l, p.LongestHold > 0 && v.now-l.Granted > p.LongestHold})
 	}
 	return t

@@ -38,6 +38,7 @@ var rows = []row{
 	{"drain", "10,000 waiters drained through a pool of 50", measureDrain},
 	{"keys", "many requests over a few keys; a limit under KILLs", measureKeys},
 	{"weights", "jobs that ask for what they need, in a budget of memory", measureWeights},
+	{"several", "jobs that need leases of several pools at once, simulated", measureSeveral},
 	{"local", "start of --proxy local", measureLocal},
 	{"shared", "one lease for many commands of a machine", measureShared},
 	{"adapt", "a limit that finds itself, simulated", measureAdapt},

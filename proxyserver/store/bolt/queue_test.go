@@ -14,10 +14,10 @@ import (
 // pace, with every field. It does not have those that are over.
 func TestCommitAndLoadQueue(t *testing.T) {
 	full := pool.Waiter{
-		Request: pool.Request{ID: "full", Type: "t", Ask: pool.Ask{Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Priority: -4, Overcommit: true}, Owner: "red\x00me", TTL: time.Hour},
+		Request: pool.Request{ID: "full", Type: "t", Ask: pool.Ask{Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Priority: -4, Overcommit: true, Also: "b\nc=2"}, Owner: "red\x00me", TTL: time.Hour},
 		Units:   3, Follows: "s",
 		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
-		PriorityNow: 9, Older: 2, Overtaken: 288,
+		PriorityNow: 9, Older: 2, Overtaken: 288, Passed: 1_500_000_000, AlsoUnits: "b=4\nc=2",
 	}
 	waiter := func(id string, arrival uint64) *pool.Waiter {
 		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Ask: pool.Ask{Count: 1}, TTL: 1}, Units: 1, Arrival: arrival, Arrived: 2}
@@ -37,7 +37,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	extended := pool.Lease{Name: "e", Type: "t", Generation: 9, Ask: pool.Ask{Count: 1}, Units: 1, TTL: 7, Granted: 3, Expires: 6, Extended: true}
 	small := pool.Lease{
 		Name: "s", Type: "t", Generation: 8, TTL: 7, Granted: 2,
-		Ask: pool.Ask{Items: 9, HasItems: true, Weighted: true, Key: "j", Coalesce: pool.Once, Variant: "v", Priority: 3, Overcommit: true}, Units: 512,
+		Ask: pool.Ask{Items: 9, HasItems: true, Weighted: true, Key: "j", Coalesce: pool.Once, Variant: "v", Priority: 3, Overcommit: true, Also: "t"}, AskedType: "a", Units: 512,
 	}
 	resized := small
 	resized.Units, resized.Resizes = 256, 3

@@ -267,6 +267,9 @@ func randomCall(set *pool.Set, random *rand.Rand, now time.Duration, id string) 
 				set.Reserve(now, name, "o\x00alice", time.Duration(random.IntN(60))*time.Second, pool.Act{Reason: "why"})
 			}
 		}
+		if random.IntN(4) == 0 {
+			ask.Also = string(rune('a' + random.IntN(3))) // the same type twice is refused
+		}
 		set.Acquire(now, pool.Request{ID: id, Type: string(rune('a' + random.IntN(3))), Ask: ask, Owner: "o\x00" + id, TTL: time.Minute})
 		if waiters := set.Snapshot().Waiters; len(waiters) > 0 && random.IntN(3) == 0 {
 			set.Move(now, waiters[random.IntN(len(waiters))].ID, random.IntN(201)-100, pool.Act{Reason: "why"})

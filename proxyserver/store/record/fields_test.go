@@ -14,10 +14,10 @@ func TestRecordFields(t *testing.T) {
 		record any
 		want   string
 	}{
-		{leaseRecord{}, "type generation owner request_id count items key name variant coalesce reads_key has_items weighted priority overcommit " +
-			"units resizes ttl granted release_at provisional outcome broken extended other_lost at expires"},
-		{waiterRecord{}, "type count items key name variant coalesce reads_key has_items weighted priority overcommit " +
-			"units owner ttl arrival arrived follows holds_until kept_until priority_now older overtaken"},
+		{leaseRecord{}, "type generation owner request_id count items key name variant coalesce reads_key has_items weighted also priority overcommit " +
+			"asked_type units resizes ttl granted release_at provisional outcome broken extended other_lost at expires"},
+		{waiterRecord{}, "type count items key name variant coalesce reads_key has_items weighted also priority overcommit " +
+			"units owner ttl arrival arrived follows holds_until kept_until priority_now older overtaken passed also_units"},
 		{lockRecord{}, "type units key reads_key until"},
 		{nameRecord{}, "last"},
 		{reservationRecord{}, "owner reason since at until"},

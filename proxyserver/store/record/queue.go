@@ -41,6 +41,8 @@ type waiterRecord struct {
 	PriorityNow int           `json:"priority_now,omitempty"`
 	Older       time.Duration `json:"older,omitempty"`
 	Overtaken   int           `json:"overtaken,omitempty"`
+	Passed      int           `json:"passed,omitempty"`
+	AlsoUnits   string        `json:"also_units,omitempty"` // a type a line
 }
 
 type lockRecord struct {
@@ -83,6 +85,7 @@ func writeQueue(t Table, c *pool.Change) error {
 			Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 			PriorityNow: w.PriorityNow, Older: w.Older, Overtaken: w.Overtaken,
+			Passed: w.Passed, AlsoUnits: w.AlsoUnits,
 		})
 	case pool.Dropped:
 		return deleteWaiter(t, c)
@@ -136,6 +139,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			Follows: w.Follows,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 			PriorityNow: w.PriorityNow, Older: w.Older, Overtaken: w.Overtaken,
+			Passed: w.Passed, AlsoUnits: w.AlsoUnits,
 		})
 	case keyLock:
 		var l lockRecord

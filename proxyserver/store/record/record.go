@@ -26,6 +26,7 @@ type leaseRecord struct {
 	Owner      string `json:"owner,omitempty"`
 	RequestID  string `json:"request_id,omitempty"`
 	asked
+	AskedType   string        `json:"asked_type,omitempty"`
 	Units       int           `json:"units,omitempty"` // if more than 1
 	Resizes     int           `json:"resizes,omitempty"`
 	TTL         time.Duration `json:"ttl"`
@@ -117,7 +118,7 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
-		RequestID: r.RequestID, Ask: pool.Ask(r.asked), Units: max(r.Units, 1), Resizes: r.Resizes,
+		RequestID: r.RequestID, Ask: pool.Ask(r.asked), AskedType: r.AskedType, Units: max(r.Units, 1), Resizes: r.Resizes,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 		OtherLost: r.OtherLost, At: fromMillis(r.At),
@@ -151,7 +152,7 @@ func putLeases(t Table, leases []pool.Lease) error {
 func putLease(t Table, l *pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
-		RequestID: l.RequestID, asked: asked(l.Ask), Resizes: l.Resizes,
+		RequestID: l.RequestID, asked: asked(l.Ask), AskedType: l.AskedType, Resizes: l.Resizes,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Outcome: l.Outcome.String(), Broken: l.Broken, Extended: l.Extended,
 		OtherLost: l.OtherLost, At: millis(l.At),
@@ -198,6 +199,7 @@ type asked struct {
 	ReadsKey   bool          `json:"reads_key,omitempty"`
 	HasItems   bool          `json:"has_items,omitempty"`
 	Weighted   bool          `json:"weighted,omitempty"`
+	Also       string        `json:"also,omitempty"` // a type a line
 	Priority   int           `json:"priority,omitempty"`
 	Overcommit bool          `json:"overcommit,omitempty"`
 }

@@ -1,0 +1,221 @@
+package pool
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A request of several pools has a seat in the queue of each: the request itself is its seat in the
+// pool of its first type. The other seats are requests, too, which only the queue of their pool
+// knows. Everything but their pool, their units and their position is that of the request.
+
+// OvertakenBySeveral is how many times as much may overtake a request of several pools, which must
+// wait until all of them have room at once. What overtakes it in a pool counts as a part of what may
+// overtake any other waiter there, and the parts are added.
+const OvertakenBySeveral = 4
+
+// JoinAlso returns [Ask.Also] for a request that asks for those types beside its first one.
+func JoinAlso(also []leaseapi.Also) string {
+	parts := make([]string, len(also))
+	for i, a := range also {
+		parts[i] = a.String()
+	}
+	return strings.Join(parts, "\n")
+}
+
+// Others is the reverse of [JoinAlso].
+func (a Ask) Others() []leaseapi.Also {
+	if a.Also == "" {
+		return nil
+	}
+	var also []leaseapi.Also
+	for line := range strings.SplitSeq(a.Also, "\n") {
+		part, err := leaseapi.ParseAlso(line)
+		if err != nil { // JoinAlso did not write it
+			part = leaseapi.Also{Type: line}
+		}
+		also = append(also, part)
+	}
+	return also
+}
+
+// Types returns all types that the request asks for, the first one first.
+func (r Request) Types() []string {
+	types := []string{r.Type}
+	for _, a := range r.Others() {
+		types = append(types, a.Type)
+	}
+	return types
+}
+
+// UnknownTypesError is the [ErrUnknownType] of a request of several pools.
+type UnknownTypesError struct{ Types []string }
+
+func (e *UnknownTypesError) Error() string {
+	return fmt.Sprintf("there are no pools of these types: %q", e.Types)
+}
+
+// Is makes the error an [ErrUnknownType].
+func (e *UnknownTypesError) Is(target error) bool { return target == ErrUnknownType }
+
+// several reports whether r is a request of several pools, or a seat of one.
+func (r *request) several() bool { return r.main != nil || len(r.seats) > 0 }
+
+// whole returns the request that r is a seat of: mostly r itself.
+func (r *request) whole() *request {
+	if r.main != nil {
+		return r.main
+	}
+	return r
+}
+
+// places yields all seats of r, the one in its first pool first.
+func (r *request) places(yield func(*request) bool) {
+	w := r.whole()
+	if !yield(w) {
+		return
+	}
+	for _, seat := range w.seats {
+		if !yield(seat) {
+			return
+		}
+	}
+}
+
+// seatIn adds the seat of r in the pool of one of its other types, whose units are the pool's
+// business if units is zero.
+func (r *request) seatIn(p *pool, a leaseapi.Also, units int) (*request, error) {
+	seat := &request{pool: p, main: r, arrival: r.arrival, arrived: r.arrived, units: units}
+	seat.Request = Request{ID: r.ID, Type: a.Type, Owner: r.Owner, Ask: Ask{Count: a.Count, Weighted: true}}
+	if units == 0 {
+		var err error
+		if seat.units, err = p.unitsOf(seat.Request); err != nil {
+			return nil, err
+		}
+	}
+	r.seats = append(r.seats, seat)
+	return seat, nil
+}
+
+// unitsElsewhere returns [Waiter.AlsoUnits] of r.
+func (r *request) unitsElsewhere() string {
+	also := make([]leaseapi.Also, len(r.seats))
+	for i, seat := range r.seats {
+		also[i] = leaseapi.Also{Type: seat.Type, Count: seat.units}
+	}
+	return JoinAlso(also)
+}
+
+// fits reports whether there is room for r in each of its pools.
+func (r *request) fits() bool {
+	for seat := range r.places {
+		if !seat.pool.fits(seat) {
+			return false
+		}
+	}
+	return true
+}
+
+// isShut reports whether one of the pools of r, a request of several, is paused, or smaller than
+// what r wants of it, or what reservations leave is. Then r is kept out of all its queues, so that the trouble of one pool stops no
+// other pool.
+func (g *ledger) isShut(r *request) bool {
+	if !r.several() {
+		return false
+	}
+	for seat := range r.places {
+		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() || seat.pool.tooFewLeft(seat) {
+			return true
+		}
+	}
+	return false
+}
+
+// reopen lets the waiters of several pools in p in or keeps them out, after a change of a pause or
+// of the configuration.
+func (g *ledger) reopen(p *pool) {
+	if p.several == 0 {
+		return
+	}
+	for _, r := range p.queue {
+		w := r.whole()
+		shut := g.isShut(w)
+		if shut == w.shut {
+			continue
+		}
+		w.shut = shut
+		if shut {
+			g.exit(w)
+		} else if w.activeCount > 0 {
+			g.enter(w)
+		}
+		g.touchAll(w)
+	}
+}
+
+// touchAll is touch for all pools of r.
+func (g *ledger) touchAll(r *request) {
+	for seat := range r.places {
+		g.touch(seat.pool)
+	}
+}
+
+// holdsBack reports whether nobody overtakes c, a candidate of p, since it goes as soon as it can:
+// it fits. A request of several pools may still have to wait for its turn, or for the pace, in another
+// pool, or for its client, and none of these must stop this pool.
+func (p *pool) holdsBack(c *request) bool {
+	return !c.several() && p.fits(cmp.Or(c.turn(), c))
+}
+
+// mayGoElsewhere reports whether r, which fits everywhere, may be granted as far as the pools beside
+// p are concerned: their pace is due, and nobody is ahead of it whom it must not overtake.
+func (g *ledger) mayGoElsewhere(p *pool, r *request) bool {
+	for seat := range r.places {
+		if q := seat.pool; q != p && (q.due() > g.now || !q.lets(seat)) {
+			return false
+		}
+	}
+	return true
+}
+
+// whole is the part of a bound that is all of it; see [request.passed].
+const whole = 1_000_000_000
+
+// pass counts units of p that go ahead of r there.
+func (p *pool) pass(r *request, units int) {
+	if w := r.whole(); w.several() {
+		w.passed += partOf(units, p.bound())
+	} else {
+		r.overtaken += units
+	}
+}
+
+// partOf returns units as a part of bound, rounded up.
+func partOf(units, bound int) int {
+	hi, lo := bits.Mul64(uint64(units), whole)
+	part, rest := bits.Div64(hi, lo, uint64(max(bound, 1)))
+	if rest > 0 {
+		part++
+	}
+	return int(part)
+}
+
+// unitsOfPart returns the units of a part of bound, rounded down.
+func unitsOfPart(part, bound int) int {
+	hi, lo := bits.Mul64(uint64(part), uint64(bound))
+	units, _ := bits.Div64(hi, lo, whole)
+	return int(units)
+}
+
+// overtakes returns how many units went ahead of r, in units of p, and how many may in all.
+func (p *pool) overtakes(r *request) (overtaken, most int) {
+	bound := p.bound()
+	if r.several() {
+		return unitsOfPart(r.whole().passed, bound), OvertakenBySeveral * bound
+	}
+	return r.overtaken, bound
+}

@@ -1,0 +1,85 @@
+package proxyclient
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
+)
+
+// A grant of several types is taken only if it is all that was asked for, in the order of the types.
+func TestGrantOfSeveralTypes(t *testing.T) {
+	request := Request{Type: "a", Count: 2, RequestID: "R", Also: []leaseapi.Also{{Type: "b"}, {Type: "u", Count: 3}}}
+	lease := func(typ, name string, units int) leaseapi.Lease {
+		return leaseapi.Lease{Name: name, Generation: 1, Type: typ, Units: units}
+	}
+	a0, a1, b, u := lease("a", "a-0", 0), lease("a", "a-1", 0), lease("b", "b-0", 0), lease("u", "u-1", 3)
+	for _, tt := range []struct {
+		what   string
+		leases []leaseapi.Lease
+		err    string
+	}{
+		{"all", []leaseapi.Lease{a0, a1, b, u}, ""},
+		{"two of too few", []leaseapi.Lease{a0, b, u}, `1 leases of type "a" instead of 2`},
+		{"a type is missing", []leaseapi.Lease{a0, a1, u}, `0 leases of type "b" instead of 1`},
+		{"the last is missing", []leaseapi.Lease{a0, a1, b}, `0 leases of type "u" instead of 3`},
+		{"too few units", []leaseapi.Lease{a0, a1, b, lease("u", "u-1", 2)}, `leases of type "u"`},
+		{"another order", []leaseapi.Lease{a0, a1, u, b}, `0 leases of type "b"`},
+		{"one more", []leaseapi.Lease{a0, a1, b, u, lease("x", "x-0", 0)}, `leases of type "x", which were not asked for`},
+		{"a name twice", []leaseapi.Lease{a0, a0, b, u}, `granted "a-0" twice`},
+	} {
+		reply := leaseapi.AcquireReply{RequestID: "R", Wire: 4, TTL: 1e9, Leases: tt.leases}
+		for _, l := range tt.leases {
+			reply.Names = append(reply.Names, l.Name)
+		}
+		g, err := newGrant(&request, 2, reply)
+		switch {
+		case tt.err == "" && err != nil, tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)):
+			t.Errorf("%s: error %v", tt.what, err)
+		case err == nil && (len(g.Leases) != 4 || g.Leases[3].Type != "u" || g.Leases[3].Units != 0 || g.Units != 0):
+			t.Errorf("%s: %+v", tt.what, g)
+		}
+	}
+	first := Request{Type: "u", RequestID: "R", Also: []leaseapi.Also{{Type: "b"}}}
+	g, err := newGrant(&first, 1, leaseapi.AcquireReply{RequestID: "R", Wire: 4, TTL: 1e9, Names: []string{"u-1", "b-0"}, Leases: []leaseapi.Lease{u, b}})
+	if err != nil || g.Units != 3 {
+		t.Errorf("units of the first type: %+v, %v", g, err)
+	}
+}
+
+// A request of several types is sent only to a proxy of wire 4. One that grants the first type alone
+// all the same gets its lease back.
+func TestSeveralTypesNeedWire4(t *testing.T) {
+	request := Request{Type: "t", RequestID: "R", Wait: time.Minute, Also: []leaseapi.Also{{Type: "b"}, {Type: "c", Count: 2}}}
+	for name, wire := range map[string]int{"wire 3": 3, "wire 4": 0} {
+		bubble(t, name, func(t *testing.T) {
+			proxy := newOurs(t, "a")
+			proxy.wire = wire
+			h := &recording{Handler: proxy}
+			c, _ := serve(t, h)
+			_, err := c.Acquire(t.Context(), request)
+			seen := strings.Join(h.seen, "\n")
+			if older, ok := errors.AsType[*OlderError](err); wire > 0 && (!ok || older.Needs != "leases of several types at once" || strings.Contains(seen, leaseapi.PathAcquire)) {
+				t.Errorf("error %v; seen %q", err, h.seen)
+			}
+			if held, queued := proxy.state(); held+queued > 0 {
+				t.Errorf("%d are held, and %d wait", held, queued)
+			}
+			if wire == 0 && (err == nil || !strings.Contains(seen, "?also=b&also=c%3D2&")) {
+				t.Errorf("error %v; seen %q", err, h.seen)
+			}
+		})
+	}
+	c, _ := serve(t, newOurs(t, "a"))
+	for _, r := range []Request{
+		{Also: []leaseapi.Also{{Type: "t"}}}, {Also: []leaseapi.Also{{Type: ""}}}, {Also: []leaseapi.Also{{Type: "b"}}, Overcommit: true},
+		{Also: []leaseapi.Also{{Type: "b"}}, Key: "k", Coalesce: leaseapi.CoalesceJoin, Variant: "v"},
+	} {
+		r.Type = "t"
+		if _, err := c.Acquire(t.Context(), r); err == nil {
+			t.Errorf("%+v is taken", r)
+		}
+	}
+}
