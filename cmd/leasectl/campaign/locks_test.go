@@ -1,0 +1,328 @@
+package campaign
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+)
+
+var (
+	locksJobs = flag.Int("locks-jobs", 80, "jobs of each part of TestLocksCampaign: 2000, for a whole campaign")
+	locksSeed = flag.Uint64("locks-seed", 0, "seed of TestLocksCampaign; 0 takes one")
+)
+
+// TestLocksCampaign lets jobs ask for what people lock: a key to read or to write, a certain name,
+// units. An operator reserves names and gives them back. Some jobs are killed with their command, and
+// the server is killed and started again.
+//
+// The commands judge: each locks, with flock(2), the files of its names alone, and that of its key
+// shared or alone. None of them ever finds a file locked, nor does the operator that of a reserved name.
+// All living jobs run, no pool has more in use than it has, and in the end nothing is held.
+//
+//	go test -run TestLocksCampaign -locks-jobs 2000 -timeout 1h ./cmd/leasectl/campaign
+func TestLocksCampaign(t *testing.T) {
+	t.Parallel()
+	program := clitest.Build(t, "")
+	seed := *locksSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	for _, store := range []string{"a directory", "etcd"} {
+		t.Run(store, func(t *testing.T) {
+			t.Parallel()
+			t.Logf("seed %d, %d jobs", seed, *locksJobs)
+			args := []string{"--pool", "db=4", "--pool", "acc=3", "--config", locksConfig(t)}
+			if store == "etcd" {
+				args = append(args, "--data", etcdtest.Shared(t).URL("locks"), "--leader-ttl", replicaTTL.String(), "--advertise", "http://127.0.0.1:1")
+			}
+			c := &locksCampaign{
+				t: t, dir: clitest.ShortDir(t), random: rand.New(rand.NewPCG(seed, 2)),
+				server: clitest.NewDurableServer(t, program, args...), atOnce: make(chan struct{}, 40),
+			}
+			c.run()
+			t.Logf("%d jobs ran, %d were killed; %d reservations", c.ran, c.killed, c.reserved)
+			if c.ran < *locksJobs/2 || c.killed == 0 || c.reserved == 0 {
+				t.Error("too little happened to tell")
+			}
+			if t.Failed() {
+				t.Log(c.server.Log.String())
+			}
+		})
+	}
+}
+
+// locksUnits is the capacity of the counted pool.
+const locksUnits = 8
+
+func locksConfig(t *testing.T) string {
+	config := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "resources:\n- {type: lic, units: %d}\n", locksUnits), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// locksCampaign is one run of the campaign.
+type locksCampaign struct {
+	t      *testing.T
+	dir    string // state of the clients, and the files that commands lock
+	random *rand.Rand
+	server *clitest.DurableServer
+	atOnce chan struct{} // has a place for each client
+
+	mu                    sync.Mutex
+	ran, killed, reserved int
+}
+
+func (c *locksCampaign) run() {
+	operator := c.operate()
+	var running sync.WaitGroup
+	for i := range *locksJobs {
+		c.atOnce <- struct{}{}
+		c.start(&running, i)
+		time.Sleep(time.Duration(c.random.IntN(20)) * time.Millisecond)
+		if i == *locksJobs/3 || i == *locksJobs*2/3 {
+			c.server.Restart()
+		}
+		c.inBounds()
+	}
+	running.Wait()
+	operator()
+	clitest.Await(c.t, &c.server.Log, "nothing to be held", func() bool {
+		free := true
+		for _, p := range c.pools() {
+			free = free && p.InUse == 0 && p.Waiting == 0
+		}
+		if !free { // held by a killed one: the next command gives it back
+			c.command("recover").Run()
+		}
+		return free
+	})
+}
+
+// start starts a job. A fifth of the jobs are killed, wherever they are, unless they end before.
+func (c *locksCampaign) start(running *sync.WaitGroup, i int) {
+	args := []string{"exec", "--owner", fmt.Sprint("j", i), "--ttl", "30s", "--grace-period", "1s"}
+	lock := "" // of a key
+	switch c.random.IntN(4) {
+	case 0:
+		key, mode := strconv.Itoa(c.random.IntN(2)), [...]string{"read", "read", "write"}[c.random.IntN(3)]
+		args = append(args, "--type", "db", "--key", key, "--key-mode", mode)
+		lock = key + ":" + mode
+	case 1:
+		args = append(args, "--type", "acc", "--name", fmt.Sprint("acc-", c.random.IntN(3)))
+	case 2:
+		args = append(args, "--type", "acc")
+	case 3:
+		args = append(args, "--type", "lic", "--count", strconv.Itoa(1+c.random.IntN(locksUnits)))
+	}
+	if c.random.IntN(5) == 0 {
+		args = append(args, "--priority", strconv.Itoa(c.random.IntN(7)-3))
+	}
+	pidFile := filepath.Join(c.dir, fmt.Sprint("pid-", i))
+	hold := time.Duration(50+c.random.IntN(300)) * time.Millisecond
+	cmd := c.command(append(args, "--", "lockwitness", c.dir, pidFile, lock, hold.String())...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	kill := c.random.IntN(5) == 0
+	after := time.Duration(c.random.IntN(250)) * time.Millisecond
+	running.Go(func() {
+		defer func() { <-c.atOnce }()
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		var err error
+		if kill {
+			select {
+			case err = <-ended:
+			case <-time.After(after):
+				killWithCommand(cmd.Process.Pid, pidFile)
+				<-ended
+				c.count(&c.killed)
+				return
+			}
+		} else {
+			late := time.AfterFunc(2*clitest.Patience, func() { cmd.Process.Kill() })
+			defer late.Stop()
+			err = <-ended
+		}
+		if err != nil {
+			c.t.Errorf("%v: %v\n%s", args, err, &stderr)
+		}
+		c.count(&c.ran)
+	})
+}
+
+// killWithCommand kills an exec and its command. The command is dead first: otherwise it might live a
+// moment longer than the lease, which others give back.
+func killWithCommand(pid int, pidFile string) {
+	syscall.Kill(pid, syscall.SIGSTOP)
+	if text, err := os.ReadFile(pidFile); err == nil {
+		if command, err := strconv.Atoi(string(text)); err == nil {
+			syscall.Kill(command, syscall.SIGKILL)
+			for clitest.Lives(command) {
+				time.Sleep(time.Millisecond)
+			}
+		}
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+}
+
+// operate reserves names and gives them back, until stop is called.
+func (c *locksCampaign) operate() (stop func()) {
+	random := rand.New(rand.NewPCG(c.random.Uint64(), 3))
+	end := make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(time.Duration(random.IntN(300)) * time.Millisecond):
+				c.reserve(fmt.Sprint("acc-", random.IntN(3)))
+			}
+		}
+	})
+	return func() {
+		close(end)
+		done.Wait()
+	}
+}
+
+func (c *locksCampaign) reserve(name string) {
+	if out, err := c.command("reserve", name, "--reason", "the campaign says so", "--owner", "operator").CombinedOutput(); err != nil {
+		c.t.Errorf("reserve %s: %v\n%s", name, err, out)
+		return
+	}
+	clitest.Await(c.t, &c.server.Log, "the holder of a reserved name to end", func() bool {
+		for _, p := range c.pools() {
+			for _, l := range p.Leases {
+				if l.Name == name {
+					c.command("recover").Run() // it may have been killed
+					return false
+				}
+			}
+		}
+		return true
+	})
+	unlock, err := lockAll(c.dir, []string{"name-" + name}, "")
+	if err != nil {
+		c.t.Errorf("%s is reserved, and used: %v", name, err)
+	}
+	time.Sleep(20 * time.Millisecond) // in which somebody could be granted it
+	unlock()
+	if out, err := c.command("release", "--names", name, "--owner", "operator").CombinedOutput(); err != nil {
+		c.t.Errorf("give back %s: %v\n%s", name, err, out)
+	}
+	c.count(&c.reserved)
+}
+
+func (c *locksCampaign) inBounds() {
+	for _, p := range c.pools() {
+		if p.InUse > p.Capacity {
+			c.t.Errorf("%s: %d of %d in use", p.Type, p.InUse, p.Capacity)
+		}
+	}
+}
+
+func (c *locksCampaign) pools() (pools []leaseapi.Pool) {
+	clitest.Await(c.t, &c.server.Log, "the server to answer", func() bool {
+		var err error
+		pools, err = c.server.Client.Pools(c.server.Context())
+		return err == nil
+	})
+	return pools
+}
+
+func (c *locksCampaign) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(c.server.Program, args...)
+	cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.Args[2])
+	cmd.WaitDelay = clitest.Patience // a command whose exec was killed may keep its stderr
+	return cmd
+}
+
+func (c *locksCampaign) count(n *int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	*n++
+}
+
+// lockWitness is the command of a job: lockwitness DIR PIDFILE KEY:MODE HOLD. It fails if somebody
+// else has one of its leases, or its key.
+func lockWitness() {
+	err := func() error {
+		dir, pidFile, key := os.Args[1], os.Args[2], os.Args[3]
+		hold, err := time.ParseDuration(os.Args[4])
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+			return err
+		}
+		var files []string
+		for name := range strings.SplitSeq(os.Getenv("LEASECTL_NAMES"), ",") {
+			files = append(files, "name-"+name)
+		}
+		unlock, err := lockAll(dir, files, key)
+		if err != nil {
+			return err
+		}
+		time.Sleep(hold)
+		unlock()
+		return nil
+	}()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "lockwitness:", err)
+		os.Exit(1)
+	}
+}
+
+// lockAll locks the files in dir alone, and that of a key as it says. Who ends, ends its locks.
+func lockAll(dir string, files []string, key string) (unlock func(), err error) {
+	var locked []*os.File
+	unlock = func() {
+		for _, f := range locked {
+			f.Close()
+		}
+	}
+	lock := func(file string, how int) error {
+		f, err := os.OpenFile(filepath.Join(dir, file), os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		locked = append(locked, f)
+		if err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB); err != nil {
+			return fmt.Errorf("%s is in use: %w", file, err)
+		}
+		return nil
+	}
+	for _, file := range files {
+		if err := lock(file, syscall.LOCK_EX); err != nil {
+			return unlock, err
+		}
+	}
+	if name, mode, found := strings.Cut(key, ":"); found {
+		how := syscall.LOCK_SH
+		if mode == "write" {
+			how = syscall.LOCK_EX
+		}
+		return unlock, lock("key-"+name, how)
+	}
+	return unlock, nil
+}
