@@ -26,12 +26,13 @@ var (
 )
 
 // TestLocksCampaign lets jobs ask for what people lock: a key to read or to write, a certain name,
-// units. An operator reserves names and gives them back. Some jobs are killed with their command, and
-// the server is killed and started again.
+// units, leases of several pools at once. An operator reserves names and gives them back. Some jobs
+// are killed with their command, and the server is killed and started again.
 //
 // The commands judge: each locks, with flock(2), the files of its names alone, and that of its key
-// shared or alone. None of them ever finds a file locked, nor does the operator that of a reserved name.
-// All living jobs run, no pool has more in use than it has, and in the end nothing is held.
+// shared or alone. None of them ever finds a file locked, nor does the operator that of a reserved
+// name. A job of several pools has leases of all of them. All living jobs run, no pool has more in
+// use than it has, and in the end nothing is held.
 //
 //	go test -run TestLocksCampaign -locks-jobs 2000 -timeout 1h ./cmd/leasectl/campaign
 func TestLocksCampaign(t *testing.T) {
@@ -118,7 +119,8 @@ func (c *locksCampaign) run() {
 func (c *locksCampaign) start(running *sync.WaitGroup, i int) {
 	args := []string{"exec", "--owner", fmt.Sprint("j", i), "--ttl", "30s", "--grace-period", "1s"}
 	lock := "" // of a key
-	switch c.random.IntN(4) {
+	want := "" // of a request of several pools
+	switch c.random.IntN(6) {
 	case 0:
 		key, mode := strconv.Itoa(c.random.IntN(2)), [...]string{"read", "read", "write"}[c.random.IntN(3)]
 		args = append(args, "--type", "db", "--key", key, "--key-mode", mode)
@@ -129,13 +131,20 @@ func (c *locksCampaign) start(running *sync.WaitGroup, i int) {
 		args = append(args, "--type", "acc")
 	case 3:
 		args = append(args, "--type", "lic", "--count", strconv.Itoa(1+c.random.IntN(locksUnits)))
+	case 4:
+		args = append(args, "--type", "acc", "--also", fmt.Sprint("lic=", 1+c.random.IntN(locksUnits)))
+		want = "acc=1,lic=1"
+	case 5:
+		accounts := 1 + c.random.IntN(2)
+		args = append(args, "--type", "lic", "--count", strconv.Itoa(1+c.random.IntN(locksUnits/2)), "--also", "db=2", "--also", fmt.Sprint("acc=", accounts))
+		want = fmt.Sprintf("lic=1,db=2,acc=%d", accounts)
 	}
 	if c.random.IntN(5) == 0 {
 		args = append(args, "--priority", strconv.Itoa(c.random.IntN(7)-3))
 	}
 	pidFile := filepath.Join(c.dir, fmt.Sprint("pid-", i))
 	hold := time.Duration(50+c.random.IntN(300)) * time.Millisecond
-	cmd := c.command(append(args, "--", "lockwitness", c.dir, pidFile, lock, hold.String())...)
+	cmd := c.command(append(args, "--", "lockwitness", c.dir, pidFile, lock, want, hold.String())...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
@@ -263,12 +272,12 @@ func (c *locksCampaign) count(n *int) {
 	*n++
 }
 
-// lockWitness is the command of a job: lockwitness DIR PIDFILE KEY:MODE HOLD. It fails if somebody
-// else has one of its leases, or its key.
+// lockWitness is the command of a job: lockwitness DIR PIDFILE KEY:MODE TYPE=N,… HOLD. It fails if
+// somebody else has one of its leases, or its key, or if it does not have N leases of each TYPE.
 func lockWitness() {
 	err := func() error {
 		dir, pidFile, key := os.Args[1], os.Args[2], os.Args[3]
-		hold, err := time.ParseDuration(os.Args[4])
+		hold, err := time.ParseDuration(os.Args[5])
 		if err != nil {
 			return err
 		}
@@ -278,6 +287,13 @@ func lockWitness() {
 		var files []string
 		for name := range strings.SplitSeq(os.Getenv("LEASECTL_NAMES"), ",") {
 			files = append(files, "name-"+name)
+		}
+		for want := range strings.SplitSeq(os.Args[4], ",") {
+			typ, n, found := strings.Cut(want, "=")
+			names := os.Getenv("LEASECTL_NAMES_" + strings.ToUpper(typ))
+			if found && fmt.Sprint(len(strings.Split(names, ","))) != n {
+				return fmt.Errorf("want %s of type %s, have %q", n, typ, names)
+			}
 		}
 		unlock, err := lockAll(dir, files, key)
 		if err != nil {
