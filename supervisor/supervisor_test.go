@@ -35,7 +35,11 @@ func (c *calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	what := strings.TrimPrefix(r.URL.Path, "/lease/")
+	what, ours := strings.CutPrefix(r.URL.Path, "/lease/")
+	if !ours { // of a test in another process, whose server had this port before
+		http.NotFound(w, r)
+		return
+	}
 	c.made = append(c.made, what)
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(leaseapi.Wire))

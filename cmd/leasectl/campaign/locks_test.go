@@ -314,6 +314,7 @@ func lockAll(dir string, files []string, key string) (unlock func(), err error) 
 	var locked []*os.File
 	unlock = func() {
 		for _, f := range locked {
+			syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // also of a copy in a child that has not begun its program yet
 			f.Close()
 		}
 	}
