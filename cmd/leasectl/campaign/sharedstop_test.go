@@ -124,6 +124,7 @@ func givenBackByHandle(t *testing.T, w *world) {
 			t.Errorf("exit code %d, want %d", code, exitLost)
 		}
 	}
+	w.Await("the second lease in the log", func() bool { return len(w.Ledger().Granted) > 1 })
 	if l := w.Ledger(); len(l.Granted) != 2 {
 		t.Errorf("%d leases were granted, want 2", len(l.Granted))
 	}
