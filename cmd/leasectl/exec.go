@@ -55,6 +55,7 @@ command was stopped.`,
 			if err := o.shared.check(cmd.Flags()); err != nil {
 				return err
 			}
+			o.ignoreVariables(cmd.Flags())
 			return a.exec(cmd.Context(), o, args)
 		},
 	}
@@ -80,6 +81,17 @@ func (o *execOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(one(anyValue(&o.witness.Log), "one log: let the command write to one file"), "in-log", "a log of the command to look for --throttled-match in; it may not be there yet")
 	flags.Var(one(regexpValue(&o.witness.Throttled), "one expression: write A|B for either"), "throttled-match", "a line of --in-log that matches says that the account throttles the command; none says ok")
 	flags.Var(codesValue(&o.witness.ThrottledOn), "throttled-on", "exit codes of the command that say that the account throttled it; others say ok")
+}
+
+// ignoreVariables drops values of variables that a job sets for leases of its own, if the lease is
+// shared.
+func (o *execOptions) ignoreVariables(flags *pflag.FlagSet) {
+	if o.shared.name == "" {
+		return
+	}
+	o.take.scope = ifTyped(flags.Lookup("scope"), o.take.scope)
+	o.take.releaseAfter = ifTyped(flags.Lookup("release-after"), o.take.releaseAfter)
+	o.attempts = max(1, ifTyped(flags.Lookup("attempts"), o.attempts))
 }
 
 // complete sets defaults that depend on other flags, and refuses flags that do not fit together.

@@ -83,7 +83,7 @@ func (o *sharedOptions) check(flags *pflag.FlagSet) error {
 		return nil
 	}
 	for _, name := range aloneFlags {
-		if f := flags.Lookup(name); f != nil && f.Changed {
+		if f := flags.Lookup(name); f != nil && typed(f) {
 			return usagef("--%s does not go with --shared: a lease that others use, too, is taken and given back for all of them", name)
 		}
 	}
