@@ -27,7 +27,7 @@ func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 	var running sync.WaitGroup
 	for n := range waiters {
 		running.Go(func() {
-			client, err := proxyclient.New(proxyclient.Options{URL: "unix://" + r.Args[2]})
+			client, err := proxyclient.New(proxyclient.Options{URL: "unix://" + r.Socket})
 			if err != nil {
 				t.Error(err)
 				return

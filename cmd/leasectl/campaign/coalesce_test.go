@@ -129,10 +129,8 @@ type arrival struct {
 }
 
 func (b *burst) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(b.server.Program, args...)
+	cmd := b.server.Command(filepath.Join(b.dir, "state"), args...)
 	cmd.Dir = b.dir
-	cmd.Env = append(os.Environ(),
-		"LEASECTL_STATE_DIR="+filepath.Join(b.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+b.server.Args[2])
 	return cmd
 }
 

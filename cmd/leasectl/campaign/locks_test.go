@@ -2,12 +2,14 @@ package campaign
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,8 +92,10 @@ type locksCampaign struct {
 }
 
 func (c *locksCampaign) run() {
-	operator := c.operate()
 	var running sync.WaitGroup
+	defer running.Wait()
+	stopOperator := c.operate()
+	defer stopOperator()
 	for i := range *locksJobs {
 		c.atOnce <- struct{}{}
 		c.start(&running, i)
@@ -102,10 +106,11 @@ func (c *locksCampaign) run() {
 		c.inBounds()
 	}
 	running.Wait()
-	operator()
+	stopOperator()
 	clitest.Await(c.t, &c.server.Log, "nothing to be held", func() bool {
-		free := true
-		for _, p := range c.pools() {
+		pools, err := c.pools()
+		free := err == nil
+		for _, p := range pools {
 			free = free && p.InUse == 0 && p.Waiting == 0
 		}
 		if !free { // held by a killed one: the next command gives it back
@@ -182,7 +187,7 @@ func (c *locksCampaign) start(running *sync.WaitGroup, i int) {
 // moment longer than the lease, which others give back.
 func killWithCommand(pid int, pidFile string) {
 	syscall.Kill(pid, syscall.SIGSTOP)
-	if text, err := os.ReadFile(pidFile); err == nil {
+	if text, err := os.ReadFile(pidFile); err == nil { // it has not been reaped: its parent stands still, or is dead
 		if command, err := strconv.Atoi(string(text)); err == nil {
 			syscall.Kill(command, syscall.SIGKILL)
 			for clitest.Lives(command) {
@@ -208,10 +213,10 @@ func (c *locksCampaign) operate() (stop func()) {
 			}
 		}
 	})
-	return func() {
+	return sync.OnceFunc(func() {
 		close(end)
 		done.Wait()
-	}
+	})
 }
 
 func (c *locksCampaign) reserve(name string) {
@@ -219,17 +224,13 @@ func (c *locksCampaign) reserve(name string) {
 		c.t.Errorf("reserve %s: %v\n%s", name, err, out)
 		return
 	}
-	clitest.Await(c.t, &c.server.Log, "the holder of a reserved name to end", func() bool {
-		for _, p := range c.pools() {
-			for _, l := range p.Leases {
-				if l.Name == name {
-					c.command("recover").Run() // it may have been killed
-					return false
-				}
-			}
+	for late := time.Now().Add(clitest.Patience); c.holds(name); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			c.t.Errorf("%s is reserved, and its holder does not end", name)
+			return
 		}
-		return true
-	})
+		c.command("recover").Run() // it may have been killed
+	}
 	unlock, err := lockAll(c.dir, []string{"name-" + name}, "")
 	if err != nil {
 		c.t.Errorf("%s is reserved, and used: %v", name, err)
@@ -242,26 +243,34 @@ func (c *locksCampaign) reserve(name string) {
 	c.count(&c.reserved)
 }
 
+// holds tells whether somebody holds a name, as far as the server answers.
+func (c *locksCampaign) holds(name string) bool {
+	pools, err := c.pools()
+	return err != nil || slices.ContainsFunc(pools, func(p leaseapi.Pool) bool {
+		return slices.ContainsFunc(p.Leases, func(l leaseapi.PoolLease) bool { return l.Name == name })
+	})
+}
+
 func (c *locksCampaign) inBounds() {
-	for _, p := range c.pools() {
+	pools, err := c.pools()
+	if err != nil {
+		c.t.Error(err)
+	}
+	for _, p := range pools {
 		if p.InUse > p.Capacity {
 			c.t.Errorf("%s: %d of %d in use", p.Type, p.InUse, p.Capacity)
 		}
 	}
 }
 
-func (c *locksCampaign) pools() (pools []leaseapi.Pool) {
-	clitest.Await(c.t, &c.server.Log, "the server to answer", func() bool {
-		var err error
-		pools, err = c.server.Client.Pools(c.server.Context())
-		return err == nil
-	})
-	return pools
+func (c *locksCampaign) pools() ([]leaseapi.Pool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), clitest.Patience)
+	defer cancel()
+	return c.server.Client.Pools(ctx)
 }
 
 func (c *locksCampaign) command(args ...string) *exec.Cmd {
-	cmd := exec.Command(c.server.Program, args...)
-	cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.Args[2])
+	cmd := c.server.Command(filepath.Join(c.dir, "state"), args...)
 	cmd.WaitDelay = clitest.Patience // a command whose exec was killed may keep its stderr
 	return cmd
 }
@@ -281,9 +290,13 @@ func lockWitness() {
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(pidFile, []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+		if err := os.WriteFile(pidFile+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
 			return err
 		}
+		if err := os.Rename(pidFile+".new", pidFile); err != nil {
+			return err
+		}
+		defer os.Remove(pidFile)
 		var files []string
 		for name := range strings.SplitSeq(os.Getenv("LEASECTL_NAMES"), ",") {
 			files = append(files, "name-"+name)

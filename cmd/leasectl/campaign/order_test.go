@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -44,7 +43,7 @@ func TestOrderCampaign(t *testing.T) {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d, %d jobs", seed, *orderJobs)
-			args := []string{"--pool", fmt.Sprint("mem=", orderUnits), "--priority-aging", orderAging.String()}
+			args := []string{"--priority-aging", orderAging.String()}
 			if store == "etcd" {
 				args = append(args, "--data", etcdtest.Shared(t).URL("order"), "--leader-ttl", replicaTTL.String(), "--advertise", "http://127.0.0.1:1")
 			}
@@ -76,7 +75,7 @@ func newOrderServer(t *testing.T, program string, args []string) *clitest.Durabl
 	if err := os.WriteFile(config, fmt.Appendf(nil, "resources:\n- {type: mem, units: %d}\n", orderUnits), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return clitest.NewDurableServer(t, program, append(args[2:], "--config", config)...)
+	return clitest.NewDurableServer(t, program, append(args, "--config", config)...)
 }
 
 // orderCampaign is one run of the campaign.
@@ -96,9 +95,8 @@ func (c *orderCampaign) run() {
 		priority := max(0, c.random.IntN(8)-4) * (c.random.IntN(3) - 1)
 		owner := fmt.Sprintf("j%d", i)
 		var stderr bytes.Buffer
-		cmd := exec.Command(c.server.Program, "exec", "--type", "mem", "--count", strconv.Itoa(units), "--priority", strconv.Itoa(priority), "--owner", owner,
+		cmd := c.server.Command(filepath.Join(c.dir, "state"), "exec", "--type", "mem", "--count", strconv.Itoa(units), "--priority", strconv.Itoa(priority), "--owner", owner,
 			"--ttl", "10s", "--grace-period", "1s", "--", "sleep", fmt.Sprint(0.05+0.4*c.random.Float64()))
-		cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.Args[2])
 		cmd.Stderr = &stderr
 		cmd.WaitDelay = clitest.Patience // a command whose exec was killed may keep its stderr
 		if err := cmd.Start(); err != nil {
@@ -132,9 +130,7 @@ func (c *orderCampaign) run() {
 	clitest.Await(c.t, &c.server.Log, "nothing to be held", func() bool {
 		p := c.server.Pool()
 		if p.InUse > 0 { // of a killed one: the next command gives it back
-			cmd := exec.Command(c.server.Program, "recover")
-			cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+filepath.Join(c.dir, "state"), "LEASE_PROXY_SERVER_URL=unix://"+c.server.Args[2])
-			cmd.Run()
+			c.server.Command(filepath.Join(c.dir, "state"), "recover").Run()
 		}
 		return p.InUse == 0 && p.Waiting == 0
 	})

@@ -18,6 +18,8 @@ import (
 type DurableServer struct {
 	t       *testing.T
 	Program string
+	Socket  string // its path
+	Dir     string // has the socket, and the store unless it is in a database
 	Args    []string
 	Client  *proxyclient.Client
 	Log     LiveLog
@@ -31,9 +33,14 @@ func NewDurableServer(t *testing.T, program string, args ...string) *DurableServ
 	dir := ShortDir(t)
 	socket := filepath.Join(dir, "s")
 	args = append([]string{"serve", "--socket", socket, "--data", filepath.Join(dir, "data")}, args...)
-	r := &DurableServer{t: t, Program: program, Args: args, Client: NewClient(t, "unix://"+socket)}
+	r := &DurableServer{t: t, Program: program, Socket: socket, Dir: dir, Args: args, Client: NewClient(t, "unix://"+socket)}
+	t.Cleanup(func() {
+		if r.Cmd.Process != nil { // it was started
+			r.Cmd.Process.Kill()
+			r.Cmd.Wait()
+		}
+	})
 	r.Start()
-	t.Cleanup(func() { r.Cmd.Process.Kill(); r.Cmd.Wait() })
 	return r
 }
 
@@ -56,6 +63,13 @@ func (r *DurableServer) Restart() {
 	r.Start()
 }
 
+// Command returns leasectl with args, as a client of the server that keeps its state in stateDir.
+func (r *DurableServer) Command(stateDir string, args ...string) *exec.Cmd {
+	cmd := exec.Command(r.Program, args...)
+	cmd.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+stateDir, "LEASE_PROXY_SERVER_URL=unix://"+r.Socket)
+	return cmd
+}
+
 // Context returns a context for a call, which ends after [Patience].
 func (r *DurableServer) Context() context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
@@ -67,7 +81,9 @@ func (r *DurableServer) Context() context.Context {
 func (r *DurableServer) Pool() (pool leaseapi.Pool) {
 	r.t.Helper()
 	Await(r.t, &r.Log, "the server to answer", func() bool {
-		pools, err := r.Client.Pools(r.Context())
+		ctx, cancel := context.WithTimeout(context.Background(), Patience)
+		defer cancel()
+		pools, err := r.Client.Pools(ctx)
 		if err == nil {
 			pool = pools[0]
 		}
@@ -104,7 +120,7 @@ func (r *DurableServer) AwaitStored(owners []string) {
 	r.t.Helper()
 	Await(r.t, &r.Log, "all owners to be stored", func() bool {
 		var stored []byte
-		files, _ := filepath.Glob(filepath.Join(filepath.Dir(r.Args[2]), "data", "*"))
+		files, _ := filepath.Glob(filepath.Join(r.Dir, "data", "*"))
 		for _, file := range files {
 			text, _ := os.ReadFile(file)
 			stored = append(stored, text...)
