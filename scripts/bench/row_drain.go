@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	drainRounds   = 7
+	drainRounds   = 5
 	drainWaiters  = 10_000
 	drainCapacity = 50
 	bareCapacity  = 64 // of the bare peer
@@ -26,7 +26,7 @@ const (
 // faster for a reason that has nothing to do with leases: the state of a connection in the
 // kernel, the server and the client is still in the processor's caches when the connection is
 // used again. With 10,000 connections it is not. The bare peer, whose queue is a channel, shows
-// how much that is: it loses as much.
+// how much that is: it loses more.
 func measureDrain(ctx context.Context, w *world) ([]result, error) {
 	leasectl := func() (*server, error) { return w.serve(ctx, "--pool", fmt.Sprintf("many=%d", drainCapacity)) }
 	bare := func() (*server, error) { return w.bare(ctx, "channels") }
@@ -68,10 +68,14 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 		measures = append(measures, median(v.name, v.rates))
 	}
 	rate := resultOf("pairs while 10,000 waiters drain through 50 leases", perSecond, measures)
-	rate.budget("leasectl, nobody waits", atLeast(0.75))
+	// What the machine does to both is not ours.
+	part := result{What: "… ÷ nobody waits", Unit: number,
+		Ours:  measure{Name: "leasectl", Value: measures[0].Value / measures[1].Value, Values: drainRounds},
+		Peers: []measure{{Name: "bare channels", Value: measures[2].Value / measures[3].Value, Values: drainRounds}}}
+	part.budget("bare channels", atLeast(1.2))
 	order := result{What: "grants out of order while they drain", Unit: number,
 		Ours: measure{Name: "leasectl", Value: float64(disorder), Values: drainRounds}, Limit: atMost(0)}
-	return []result{rate, order}, nil
+	return []result{rate, part, order}, nil
 }
 
 // kept returns the pairs per second of as many clients as there are leases.
