@@ -20,8 +20,10 @@ const (
 	millionPart    = pool.MaxEnded / 5 // pairs after which the state is looked at
 	millionParts   = 6
 	millionClients = 64
-	// millionGrowth is how much more there may be at the end than after a million.
-	millionGrowth = 1.1
+	// millionMemory and millionStore are the most bytes for each of the remembered requests. Half of
+	// the memory may be garbage: Go collects it when it is as much as what is in use.
+	millionMemory, millionStore = 1 << 10, 400
+	millionGrowth               = 1.1 // of the store and the descriptors, after the first million
 )
 
 // footprint is what a server takes.
@@ -69,20 +71,21 @@ func measureMillion(ctx context.Context, w *world) (_ []result, err error) {
 		what  string
 		unit  unit
 		value func(footprint) float64
-		limit *limit
+		limit *limit // alone
+		grown *limit
 	}{
-		{"server memory", inBytes, func(f footprint) float64 { return f.memory }, atMost(millionGrowth)},
-		{"descriptors", number, func(f footprint) float64 { return f.descriptors }, atMost(1)},
-		{"size of the store", inBytes, func(f footprint) float64 { return f.store }, atMost(millionGrowth)},
+		{"server memory", inBytes, func(f footprint) float64 { return f.memory }, atMost(pool.MaxEnded * millionMemory), nil},
+		{"descriptors", number, func(f footprint) float64 { return f.descriptors }, atMost(millionClients / 2), atMost(millionGrowth)},
+		{"size of the store", inBytes, func(f footprint) float64 { return f.store }, atMost(pool.MaxEnded * millionStore), atMost(millionGrowth)},
 	} {
 		once := func(name string, f footprint) measure { return measure{Name: name, Value: line.value(f), Values: 1} }
 		const last = millionParts - 1
 		r := result{What: fmt.Sprintf("%s after %d acquires and releases", line.what, millionParts*millionPart), Unit: line.unit,
-			Ours: once("leasectl", all[last])}
+			Ours: once("leasectl", all[last]), Limit: line.limit}
 		for part := last - 1; part >= 0; part-- {
 			r.Peers = append(r.Peers, once(fmt.Sprintf("after %d", millionPart*(part+1)), all[part]))
 		}
-		r.Peers[0].Limit = line.limit
+		r.Peers[0].Limit = line.grown
 		r.Peers = append(r.Peers, once("before", idle))
 		results = append(results, r)
 	}
