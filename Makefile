@@ -89,6 +89,7 @@ nightly: ## campaigns at length, and every target of a release: hours; needs wha
 	$(GO) test -count=1 -timeout 2h ./proxyserver -run '^TestCampaign$$' -kills 1000
 	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl/campaign -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$' -exec-rounds 1000 -race-rounds 2000 \
 	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -order-jobs 1000 -locks-jobs 2000 -storm-for 5m -storm-clients 64 -failover-rounds 100
+	$(MAKE) bench ROW=million
 	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m ./proxyserver/store/etcd/...
 	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl/campaign
 	.ci/bare all
@@ -105,9 +106,11 @@ SHELLS += $(wildcard scripts/bench/peers/*.sh)
 bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit code 1 if a budget is missed
 	bin/bench/bench -leasectl bin/leasectl -json bin/bench.json $(if $(ROW),-row $(ROW))
 
-bench-deps: ## the peers that Debian has, and hyperfine for a second opinion; needs root
+bench-deps: ## the peers that Debian has, as programs, not as services, and hyperfine for a second opinion; needs root
 	apt-get update -q
-	DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client postgresql hyperfine
+	policy=/usr/sbin/policy-rc.d; \
+	  if [ ! -e $$policy ]; then trap "rm -f $$policy" EXIT; printf '#!/bin/sh\nexit 101\n' >$$policy; chmod +x $$policy; fi; \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends util-linux parallel curl jq etcd-server etcd-client postgresql redis-server hyperfine
 
 herd-picture: bin/bench ## docs/herd.svg, from the simulation
 	bin/bench/bench -picture docs/herd.svg

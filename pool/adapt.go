@@ -14,9 +14,12 @@ import (
 const (
 	// moveBy is the divisor of a move: the limit moves by a tenth.
 	moveBy = 10
-	// throttledWindow is how close together two leases must be reported as throttled to cut the
-	// limit. One alone may be a mistake, or caused by somebody else.
+	// throttledWindow is how close together leases must be reported as throttled to cut the limit.
+	// One alone may be a mistake, or caused by somebody else.
 	throttledWindow = 5 * time.Minute
+	// usualKept is how many leases tell what part is usually reported as throttled: beyond it, half
+	// of what was counted is forgotten. Until usualFew were counted, that part counts as smaller.
+	usualKept, usualFew = 1000, 100
 	// surelyBelow is the limit below which one throttled lease is enough: with so
 	// few leases, a second one comes too late.
 	surelyBelow = 10
@@ -28,6 +31,13 @@ const (
 	// count: an account with little load does not show how much it bears.
 	fullTenths = 9
 )
+
+// usualSteps are the percentages of leases that are usually reported as throttled from which on a
+// cut takes one lease more: three, four and five instead of two. If 5 % of 32 leases of 20 minutes
+// are reported by mistake, two come that close together every 50 minutes, which is sooner than the
+// limit passes its wall; four do every eight hours. If the account throttles, four come a minute or
+// two later than two.
+var usualSteps = [...]int{1, 3, 7}
 
 // Adapt makes a pool find its limit from what holders report; see [Set.Report].
 type Adapt struct {
@@ -69,23 +79,33 @@ type Adaptation struct {
 	// Risen is the generation of the newest lease at the last rise.
 	Risen uint64
 	// Suspect is the generation of the last throttled lease since the last cut, among those
-	// newer than Cut. SuspectAt is when it was reported. Zero: there is none.
+	// newer than Cut. SuspectAt is when it was reported. Zero: there is none. Suspects is how many
+	// there are, each reported within throttledWindow of the one before.
 	Suspect   uint64
 	SuspectAt time.Duration
+	Suspects  int
+
+	// UsualThrottled and UsualOK count leases of all the time, while the limit was not at the wall:
+	// suspects that did not cut it, and leases that ended well, with the pool in full use or not.
+	UsualThrottled, UsualOK int
 }
 
 // throttled notes that the account throttled the lease of a generation. It cuts the limit or
 // makes the lease the suspect. newest is the generation that was granted last.
 func (a *Adaptation) throttled(now time.Duration, generation, newest uint64, floor int) {
-	if generation <= a.Cut {
+	if generation <= a.Cut || generation == a.Suspect {
 		return
 	}
-	alone := a.Suspect == 0 || a.Suspect == generation || now-a.SuspectAt > throttledWindow
-	if alone && a.Limit >= surelyBelow {
+	if now-a.SuspectAt > throttledWindow {
+		a.countUsual(&a.UsualThrottled, a.Suspects)
+		a.Suspects = 0
+	}
+	a.Suspects++
+	if a.Suspects < a.enough() {
 		a.Suspect, a.SuspectAt = generation, now
 		return
 	}
-	a.OK, a.Cut, a.Suspect, a.SuspectAt = 0, newest, 0, 0
+	a.OK, a.Cut, a.Suspect, a.SuspectAt, a.Suspects = 0, newest, 0, 0, 0
 	// Rounded up: while the limit is too high, every lease that is granted is throttled.
 	to := max(floor, a.Limit-(a.Limit+moveBy-1)/moveBy)
 	if to >= a.Limit {
@@ -95,6 +115,32 @@ func (a *Adaptation) throttled(now time.Duration, generation, newest uint64, flo
 		a.Gate = min(2*max(a.Gate, firstGate), lastGate)
 	}
 	a.Wall, a.Limit = a.Limit, to
+}
+
+// enough is how many suspects cut the limit.
+func (a *Adaptation) enough() int {
+	if a.Limit < surelyBelow {
+		return 1
+	}
+	n := 2
+	for _, percent := range usualSteps {
+		if 100*a.UsualThrottled >= percent*(a.UsualThrottled+a.UsualOK+usualFew) {
+			n++
+		}
+	}
+	return n
+}
+
+// countUsual adds n to one of the counts of what is usual. At the wall, reports are no usual ones.
+func (a *Adaptation) countUsual(count *int, n int) {
+	if a.atWall() {
+		return
+	}
+	*count += n
+	if a.UsualThrottled+a.UsualOK > usualKept {
+		a.UsualThrottled /= 2
+		a.UsualOK /= 2
+	}
 }
 
 // endedOK notes that units of a lease of a generation ended without being throttled, while the
@@ -166,8 +212,12 @@ func (l *limit) throttled(now time.Duration, e EndedLease, newest uint64) {
 // endedOK counts a lease that ended without being throttled.
 func (l *limit) endedOK(e EndedLease, newest uint64) {
 	l.tally(e.Limit).OK++
-	if l.adapt != nil && e.Full {
-		l.reports.Limit = l.now()
+	if l.adapt == nil {
+		return
+	}
+	l.reports.Limit = l.now()
+	l.reports.countUsual(&l.reports.UsualOK, 1)
+	if e.Full {
 		l.reports.endedOK(e.Units, e.Generation, newest, l.capacity)
 	}
 }

@@ -66,6 +66,63 @@ func TestCut(t *testing.T) {
 	a.want(8) // the floor
 }
 
+// Where a part of the leases is usually reported as throttled, a cut takes more of them, each within
+// five minutes of the one before.
+func TestUsual(t *testing.T) {
+	for _, test := range []struct{ throttled, ok, cuts int }{
+		{0, 1000, 2}, {1, 98, 2}, {1, 0, 2}, {2, 98, 3}, {8, 792, 2}, {9, 791, 3}, {27, 773, 4}, {62, 738, 4}, {63, 737, 5}, {500, 500, 5},
+	} {
+		a := adapting(t, 32)
+		a.UsualThrottled, a.UsualOK = test.throttled, test.ok
+		for range test.cuts - 1 {
+			a.report()
+			a.want(32)
+			a.now += throttledWindow
+		}
+		a.report()
+		a.want(28)
+	}
+	a := adapting(t, 32)
+	a.UsualThrottled, a.UsualOK = 20, 480
+	a.report()
+	a.report()
+	a.now += throttledWindow + 1
+	a.report() // too late: it is the first of the next ones
+	a.report()
+	a.want(32)
+	if a.UsualThrottled != 22 || a.Suspects != 2 {
+		t.Errorf("%d leases are usual and %d suspects, want 22 and 2", a.UsualThrottled, a.Suspects)
+	}
+	a.report()
+	a.want(32)
+	a.report()
+	a.want(28)
+	a = adapting(t, 9)
+	a.UsualThrottled = 500
+	a.report()
+	a.want(8) // below 10 one is enough
+}
+
+// What is usual is counted below the wall, and is known of the last thousand leases.
+func TestCountUsual(t *testing.T) {
+	a := adapting(t, 32)
+	a.countUsual(&a.UsualOK, 10)
+	a.cut()
+	a.countUsual(&a.UsualOK, 10)
+	a.Limit = 32
+	a.countUsual(&a.UsualOK, 10)
+	a.now = throttledWindow + 1
+	a.report()
+	if a.UsualOK != 20 || a.UsualThrottled != 0 {
+		t.Errorf("%d ended well and %d were throttled, want 20 and none", a.UsualOK, a.UsualThrottled)
+	}
+	a.Wall, a.UsualOK, a.UsualThrottled = 0, 900, 100
+	a.countUsual(&a.UsualOK, 1)
+	if a.UsualOK != 450 || a.UsualThrottled != 50 {
+		t.Errorf("%d ended well and %d were throttled, want half of 901 and of 100", a.UsualOK, a.UsualThrottled)
+	}
+}
+
 // All leases that ran together cut once: a lease from before the last cut does not cut again.
 func TestOneCutForAllThatRanTogether(t *testing.T) {
 	a := adapting(t, 32)

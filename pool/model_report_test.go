@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"time"
@@ -64,9 +65,12 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 		}
 	} else {
 		p.reports.Tally[i].OK++
-		if p.Adapt != nil && l.Full {
+		if p.Adapt != nil {
 			p.reports.Limit = p.limit
-			m.trust(p, l)
+			m.usual(p, 0, 1)
+			if l.Full {
+				m.trust(p, l)
+			}
 		}
 	}
 	p.reports.Type = p.Type
@@ -81,18 +85,32 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 }
 
 // suspect: two leases that are newer than the last cut, within five minutes, cut the
-// limit by a tenth, rounded up; below 10, one does.
+// limit by a tenth, rounded up; below 10, one does. One more each is needed where 1, 3 and 7 % of
+// the leases are usually throttled.
 func (m *model) suspect(p *modelPool, generation uint64) {
 	a := &p.reports.Adaptation
-	if generation <= a.Cut {
+	if generation <= a.Cut || generation == a.Suspect {
 		return
 	}
-	second := a.Suspect > 0 && a.Suspect != generation && m.now <= a.SuspectAt+5*time.Minute
-	if p.limit >= 10 && !second {
+	if m.now > a.SuspectAt+5*time.Minute {
+		m.usual(p, a.Suspects, 0)
+		a.Suspects = 0
+	}
+	need := 1
+	if p.limit >= 10 {
+		share := float64(a.UsualThrottled) / float64(100+a.UsualThrottled+a.UsualOK)
+		for _, least := range []float64{0, 0.01, 0.03, 0.07} {
+			if share >= least {
+				need++
+			}
+		}
+	}
+	if a.Suspects++; a.Suspects < need {
 		a.Suspect, a.SuspectAt = generation, m.now
 		return
 	}
-	a.Suspect, a.SuspectAt, a.OK, a.Cut = 0, 0, 0, m.generation
+	m.count(fmt.Sprintf("%d suspects cut", need))
+	a.Suspect, a.SuspectAt, a.Suspects, a.OK, a.Cut = 0, 0, 0, 0, m.generation
 	down := p.limit / 10
 	if p.limit%10 > 0 {
 		down++
@@ -103,6 +121,19 @@ func (m *model) suspect(p *modelPool, generation uint64) {
 			m.count("gate doubled")
 		}
 		a.Wall, a.Limit = p.limit, to
+	}
+}
+
+// usual: leases that were throttled or ended well below the wall; of more than 1,000 half is forgotten.
+func (m *model) usual(p *modelPool, throttled, ok int) {
+	a := &p.reports.Adaptation
+	if a.Wall != 0 && a.Wall <= p.limit {
+		return
+	}
+	a.UsualThrottled += throttled
+	a.UsualOK += ok
+	if a.UsualThrottled+a.UsualOK > 1000 {
+		a.UsualThrottled, a.UsualOK = a.UsualThrottled/2, a.UsualOK/2
 	}
 }
 

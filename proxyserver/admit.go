@@ -16,11 +16,38 @@ func (h *handler) asksForTokens() bool { return h.gate.Asks() }
 
 // identify returns the sender of r, or why it is not let in.
 func (h *handler) identify(r *http.Request) (caller, *auth.Refusal) {
+	if !h.gate.Asks() {
+		return everybody, nil
+	}
+	if r.URL.Path == leaseapi.PathAcquire && h.term().lastWaits.Load() {
+		return h.identifyAside(r)
+	}
+	return h.identifyHere(r)
+}
+
+func (h *handler) identifyHere(r *http.Request) (caller, *auth.Refusal) {
 	c, refusal := h.gate.Admit(r.Context(), r.Header.Get("Authorization"))
 	if refusal != nil {
 		return caller{}, refusal
 	}
 	return callerOf(c), nil
+}
+
+// identifyAside is identifyHere on the stack of another goroutine, for a request that will probably
+// wait: checking a token takes more stack than waiting. See [term.askAside].
+func (h *handler) identifyAside(r *http.Request) (c caller, refusal *auth.Refusal) {
+	var cause any
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { cause = recover() }() // nobody else can
+		c, refusal = h.identifyHere(r)
+	}()
+	<-done
+	if cause != nil {
+		panic(cause)
+	}
+	return c, refusal
 }
 
 // admit returns the sender of r. If it is not let in, admit answers r, and ok is false. The log and

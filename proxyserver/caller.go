@@ -12,14 +12,18 @@ import (
 	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
-// caller is the sender of a request. On a server that asks for no tokens it is the
-// zero caller, which may do everything.
+// caller is the sender of a request. On a server that asks for no tokens it is everybody. It has a
+// pointer, since copies of what is known of a caller, in each frame below that of net/http, would
+// double the stack of a waiter.
 type caller struct {
-	auth.Caller
+	*auth.Caller
 	id string // of the owners that are bound to it; empty: the server asks for no tokens
 }
 
-func callerOf(c auth.Caller) caller { return caller{c, c.ID()} }
+// everybody is a caller that has shown nothing, and may do everything.
+var everybody = caller{Caller: new(auth.Caller)}
+
+func callerOf(c auth.Caller) caller { return caller{&c, c.ID()} }
 
 // admin reports whether c is an operator.
 func (c caller) admin() bool { return c.Role == auth.RoleAdmin }

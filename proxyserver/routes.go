@@ -33,7 +33,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
 		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
 	}
-	var c caller
+	c := everybody
 	if !rt.open {
 		var admitted bool
 		if c, admitted = h.admit(w, r); !admitted {

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http/httptest"
 	"runtime"
+	"runtime/debug"
+	"slices"
 	"testing"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -28,6 +30,17 @@ func TestWaiterMemoryOfSignedTokens(t *testing.T) {
 	rules := []auth.Rule{{Claims: map[string]string{"sub": "*"}, Name: "x"}}
 	may := &auth.Config{Issuers: []auth.Issuer{{URL: issuer.URL, Audience: "leasectl", Rules: rules}}}
 	testWaiterMemory(t, Options{Auth: may}, key.Sign(t, issuer.Claims(nil)))
+}
+
+// A token of the file takes no deeper stack than none.
+func TestWaiterMemoryOfTokens(t *testing.T) {
+	const secret = "0123456789abcdef"
+	sum, err := auth.SumOf(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	may := &auth.Config{Tokens: []auth.Token{{Name: "x", Sum: sum}}}
+	testWaiterMemory(t, Options{Auth: may}, secret)
 }
 
 func testWaiterMemory(t *testing.T, opts Options, token string) {
@@ -55,7 +68,7 @@ func testWaiterMemory(t *testing.T, opts Options, token string) {
 		return int(allocated() - before)
 	}
 	page() // makes everything that is made once
-	before := inUse()
+	before, stacks := inUse(), stackInUse()
 	for i := range n {
 		c, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
@@ -67,10 +80,15 @@ func testWaiterMemory(t *testing.T, opts Options, token string) {
 		}
 	}
 	p.waitingFor(n)
-	each := int(inUse()-before) / n
-	t.Logf("%d bytes for each waiter, %d for a page", each, page())
+	each, stack := int(inUse()-before)/n, int(stackInUse()-stacks)/n
+	t.Logf("%d bytes for each waiter, %d of them stack, %d for a page", each, stack, page())
 	if most := 48 << 10; each > most { // 24 KiB, with 1 KiB of its client; twice the stack if a deep call meets the race detector
 		t.Errorf("a waiter takes %d bytes, more than %d", each, most)
+	}
+	// 4 KiB for the handler, and as much for net/http's goroutine that notices the client's end. A
+	// handler that needs a byte more than that has 8.
+	if most := 10 << 10; stack > most && !raceDetector() {
+		t.Errorf("the stacks of a waiter take %d bytes, more than %d", stack, most)
 	}
 	if got, most := page(), 100<<10; got > most { // 20 KiB
 		t.Errorf("the smallest page takes %d bytes, more than %d", got, most)
@@ -83,6 +101,19 @@ type laterHandler struct{ slog.Handler }
 
 func (laterHandler) Enabled(context.Context, slog.Level) bool      { return true }
 func (laterHandler) Handle(_ context.Context, r slog.Record) error { go r.NumAttrs(); return nil }
+
+// raceDetector reports whether this test runs under the race detector, which needs more stack.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+func stackInUse() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.StackInuse
+}
 
 // inUse returns the bytes of the heap and the stacks after a collection.
 func inUse() uint64 {

@@ -49,6 +49,7 @@ const (
 var accounts = []account{
 	{name: "bears 32, then 20, then 45", throttled: atMost(2), used: atLeast(0.90)},
 	{name: "2 % false reports", mistaken: 0.02, throttled: atMost(2), used: atLeast(0.85)},
+	{name: "5 % false reports", mistaken: 0.05, throttled: atMost(3), used: atLeast(0.80)},
 	{name: "ten times as abrupt", abrupt: 10 * usualAbrupt, throttled: atMost(3), used: atLeast(0.90)},
 	{name: "holds that vary", spread: 0.4, throttled: atMost(4), used: atLeast(0.84)},
 	{name: "reports only at the lease's end", atEnd: true, throttled: atMost(5), used: atLeast(0.90)},

@@ -8,12 +8,16 @@ import (
 // The pool that adapts meets its budgets. The row "adapt" has all accounts and seeds.
 func TestAccounts(t *testing.T) {
 	a := accounts[0]
-	r, err := a.simulate(accountSeeds[0], 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if hit, used := r.throttledPercent(), r.usedPart(); !a.throttled.met(hit) || !a.used.met(used) {
-		t.Errorf("%s: %.2f %% are throttled, %.3f is in use", a.name, hit, used)
+	var r *accountRun
+	for _, i := range []int{2, 0} { // the account with most false reports, and the usual one
+		a = accounts[i]
+		var err error
+		if r, err = a.simulate(accountSeeds[0], 0); err != nil {
+			t.Fatal(err)
+		}
+		if hit, used := r.throttledPercent(), r.usedPart(); !a.throttled.met(hit) || !a.used.met(used) {
+			t.Errorf("%s: %.2f %% are throttled, %.3f is in use", a.name, hit, used)
+		}
 	}
 	again, err := a.simulate(accountSeeds[0], 0)
 	if err != nil {

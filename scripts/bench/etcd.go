@@ -45,7 +45,7 @@ func (w *world) etcd(ctx context.Context) (*server, error) {
 // packages names the Debian package of each program that we compare with.
 var packages = map[string]string{
 	"curl": "curl", "etcd": "etcd-server", "etcdctl": "etcd-client",
-	"flock": "util-linux", "jq": "jq", "sem": "parallel",
+	"flock": "util-linux", "jq": "jq", "redis-server": "redis-server", "sem": "parallel",
 }
 
 // lacks says which packages to install for the programs that are missing; empty if all are

@@ -42,6 +42,7 @@ type options struct {
 	picture  string
 	adapt    string // another picture
 	bare     string
+	hosted   string
 	dir      string
 	job      time.Duration
 	touch    int
@@ -57,6 +58,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.picture, "picture", "", "write the picture of the herd to this file, and measure nothing")
 	flags.StringVar(&o.adapt, "adapt-picture", "", "write the picture of a limit that finds itself to this file, and measure nothing")
 	flags.StringVar(&o.bare, "bare", "", "serve as the bare peer of this name: "+strings.Join(bareNames(), ", "))
+	flags.StringVar(&o.hosted, "hosted", "", "measure many waiters of this server, leasectl or channels, in this process")
 	flags.StringVar(&o.dir, "dir", "", "directory of a bare peer's data")
 	flags.DurationVar(&o.job, "job", 0, "be a job of a row, for so long")
 	flags.IntVar(&o.touch, "touch", 0, "bytes of memory that the job touches")
@@ -73,6 +75,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 		err = runJob(o.touch, o.job, stdout)
 	case o.bare != "":
 		err = serveBare(o.bare, o.dir, stderr)
+	case o.hosted != "":
+		err = runHosted(context.Background(), o.hosted, many, stdout)
 	case o.picture != "":
 		err = writePicture(o.picture, picture)
 	case o.adapt != "":

@@ -101,7 +101,7 @@ func TestFormat(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	for name, want := range map[string]int{"": len(rows), "exec": 1, "handoff": 1, "pairs": 11, "pairs-1": 1, "page": 1, "herd": 2} {
+	for name, want := range map[string]int{"": len(rows), "exec": 1, "handoff": 1, "pairs": 11, "waiters": 2, "million": 1, "pairs-1": 1, "page": 1, "herd": 2} {
 		if got, err := choose(name); err != nil || len(got) != want {
 			t.Errorf("row %q: %d rows, %v; want %d", name, len(got), err, want)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	drainRounds   = 7
+	drainRounds   = 5
 	drainWaiters  = 10_000
 	drainCapacity = 50
 	bareCapacity  = 64 // of the bare peer
@@ -26,7 +26,7 @@ const (
 // faster for a reason that has nothing to do with leases: the state of a connection in the
 // kernel, the server and the client is still in the processor's caches when the connection is
 // used again. With 10,000 connections it is not. The bare peer, whose queue is a channel, shows
-// how much that is: it loses as much.
+// how much that is: it loses more.
 func measureDrain(ctx context.Context, w *world) ([]result, error) {
 	leasectl := func() (*server, error) { return w.serve(ctx, "--pool", fmt.Sprintf("many=%d", drainCapacity)) }
 	bare := func() (*server, error) { return w.bare(ctx, "channels") }
@@ -68,10 +68,14 @@ func measureDrain(ctx context.Context, w *world) ([]result, error) {
 		measures = append(measures, median(v.name, v.rates))
 	}
 	rate := resultOf("pairs while 10,000 waiters drain through 50 leases", perSecond, measures)
-	rate.budget("leasectl, nobody waits", atLeast(0.75))
+	// What the machine does to both is not ours.
+	part := result{What: "… ÷ nobody waits", Unit: number,
+		Ours:  measure{Name: "leasectl", Value: measures[0].Value / measures[1].Value, Values: drainRounds},
+		Peers: []measure{{Name: "bare channels", Value: measures[2].Value / measures[3].Value, Values: drainRounds}}}
+	part.budget("bare channels", atLeast(1.2))
 	order := result{What: "grants out of order while they drain", Unit: number,
 		Ours: measure{Name: "leasectl", Value: float64(disorder), Values: drainRounds}, Limit: atMost(0)}
-	return []result{rate, order}, nil
+	return []result{rate, part, order}, nil
 }
 
 // kept returns the pairs per second of as many clients as there are leases.
@@ -79,32 +83,46 @@ func (s *server) kept() (float64, error) {
 	return throughput(s.addr, drainCapacity, 2*time.Second, func(c *wire, _ int) error { return c.pair("many") })
 }
 
-// drain takes all leases, fills the queue, and releases the leases. Then each waiter releases
-// its lease as soon as it is granted.
+// drain drains drainWaiters waiters of a server.
 func (s *server) drain(ctx context.Context, capacity int) (rate float64, grants []grant, err error) {
-	var holders, waiters queue
-	defer func() { holders.close(); waiters.close() }()
-	var names []string
+	dial := func() (*wire, error) { return dial(s.addr) }
+	holders, names, err := hold(dial, capacity)
+	defer holders.close()
+	if err != nil {
+		return 0, nil, err
+	}
+	waiters, err := lineUp(ctx, dial, "many", drainWaiters)
+	defer waiters.close()
+	if err != nil {
+		return 0, nil, err
+	}
+	return drain(holders, names, waiters)
+}
+
+// hold takes that many leases, and returns their holders and names.
+func hold(dial func() (*wire, error), capacity int) (holders queue, names []string, err error) {
 	for range capacity {
-		c, err := dial(s.addr)
+		c, err := dial()
 		if err != nil {
-			return 0, nil, err
+			return holders, nil, err
 		}
 		holders = append(holders, c)
 		if err := c.acquiring("many"); err != nil {
-			return 0, nil, err
+			return holders, nil, err
 		}
 		got, err := c.granted()
 		if err != nil {
-			return 0, nil, err
+			return holders, nil, err
 		}
 		names = append(names, got.Names[0])
 	}
-	if waiters, err = line(ctx, s.addr, "many", drainWaiters); err != nil {
-		return 0, nil, err
-	}
-	grants = make([]grant, drainWaiters)
-	failed := make(chan error, drainWaiters)
+	return holders, names, nil
+}
+
+// drain releases the leases of holders. Then each waiter releases its lease as soon as it is granted.
+func drain(holders queue, names []string, waiters queue) (rate float64, grants []grant, err error) {
+	grants = make([]grant, len(waiters))
+	failed := make(chan error, len(waiters))
 	var running sync.WaitGroup
 	for i, c := range waiters {
 		running.Go(func() {
@@ -129,7 +147,7 @@ func (s *server) drain(ctx context.Context, capacity int) (rate float64, grants 
 		waiters.close() // otherwise they would wait forever
 	}
 	running.Wait()
-	rate = drainWaiters / time.Since(begin).Seconds()
+	rate = float64(len(waiters)) / time.Since(begin).Seconds()
 	close(failed)
 	return rate, grants, errors.Join(err, <-failed)
 }

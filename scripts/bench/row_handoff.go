@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -10,11 +11,16 @@ import (
 )
 
 const (
-	handOffRounds = 20
-	handOffsEach  = 150 // in a round, of each server; 3,000 in all, so that the 99th percentile has 30 beyond it
+	// Fewer than 20,000 hand-offs of a server have a 99th percentile that depends on what else the
+	// machine did at the time.
+	handOffRounds = 200
+	handOffsEach  = 100 // in a round, of a server
+	// durableEvery is in how many rounds the durable server is measured once: it has no budget, and
+	// waits for the disk.
+	durableEvery = 10
 	// pollEvery is how often a client that polls asks, as clients of the deployed proxy do.
 	pollEvery   = 3 * time.Second
-	pollSamples = 9
+	pollSamples = 5
 )
 
 // measureHandOff measures how long a free lease is idle while a client waits for it.
@@ -38,7 +44,14 @@ func measureHandOff(ctx context.Context, w *world) (_ []result, err error) {
 	servers := []*server{ours, durable, bare}
 	took := make([][]float64, len(servers))
 	for round := range handOffRounds + 1 {
-		for i, s := range servers {
+		for _, i := range rand.Perm(len(servers)) {
+			s := servers[i]
+			if s == durable && round%durableEvery != 0 {
+				continue
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			values, err := handOffs(s.addr, handOffsEach)
 			if err != nil {
 				return nil, err
@@ -56,7 +69,7 @@ func measureHandOff(ctx context.Context, w *world) (_ []result, err error) {
 		What: "hand-off of a release to who waits, median", Unit: inSeconds, Ours: median("leasectl", took[0]),
 		Peers: []measure{median("bare channels", took[2]), median("leasectl --data", took[1]), median("client that polls every 3 s", polled)},
 	}
-	middle.budget("bare channels", atMost(1.5))
+	middle.budget("bare channels", atMost(1.3))
 	late := result{
 		What: "hand-off, 99th percentile", Unit: inSeconds, Ours: quantile("leasectl", took[0], 0.99),
 		Peers: []measure{quantile("bare channels", took[2], 0.99), quantile("leasectl --data", took[1], 0.99)},

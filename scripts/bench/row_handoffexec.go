@@ -78,8 +78,8 @@ func measureHandOffExec(ctx context.Context, w *world) (_ []result, err error) {
 		measures = append(measures, medianUnless(a.missing, a.name, a.took))
 	}
 	r := resultOf("from the end of a command to the start of the next", inSeconds, measures)
-	r.budget("flock", atMost(1.7))
-	r.budget("etcdctl lock", atMost(0.9))
+	r.budget("flock", atMost(2))
+	r.budget("etcdctl lock", atMost(1))
 	return []result{r}, nil
 }
 

@@ -14,16 +14,16 @@ import (
 )
 
 // herdTable compares the herds; the first is ours. minute is the length of a minute of the
-// herd, and times are shown in such minutes. The paced pool must keep the part rate of the rate
-// without a pace.
-func herdTable(runs map[string][][]job, minute time.Duration, rate float64) []result {
+// herd, and times are shown in such minutes. The paced pool may have a peak of flat, and must keep
+// the part rate of the rate without a pace.
+func herdTable(runs map[string][][]job, minute time.Duration, flat, rate float64) []result {
 	table := []struct {
 		what  string
 		unit  unit
 		limit *limit
 		value func([]job) float64
 	}{
-		{"most starts in any minute ÷ mean", factor, atMost(1.2), func(jobs []job) float64 { return peak(starts(jobs), minute) }},
+		{"most starts in any minute ÷ mean", factor, atMost(flat), func(jobs []job) float64 { return peak(starts(jobs), minute) }},
 		{"starts per minute once the pool is full", number, nil, func(jobs []job) float64 { return steadyRate(starts(jobs), minute) }},
 		{"minutes waited, mean", number, nil, func(jobs []job) float64 { mean, _ := waits(jobs); return mean.Seconds() / minute.Seconds() }},
 		{"minutes waited, longest", number, nil, func(jobs []job) float64 { _, most := waits(jobs); return most.Seconds() / minute.Seconds() }},
@@ -56,13 +56,18 @@ func measureHerdSimulated(context.Context, *world) ([]result, error) {
 		}
 		runs[h.name] = [][]job{jobs}
 	}
-	return herdTable(runs, time.Minute, 0.99), nil
+	return herdTable(runs, time.Minute, 1.2, 0.99), nil
 }
 
 const (
 	// herdScale is by how much time is shortened: a hold of 20 minutes takes two seconds.
-	herdScale  = 600
+	herdScale = 600
+	// herdRounds is how often our herd runs. The others run once: they are ten times as far from
+	// flat as chance could bring them.
 	herdRounds = 3
+	// realFlat is the peak ÷ mean that is allowed. Grants are whole numbers: three in a minute of
+	// 2.5 are 1.20, and the mean of a real run is not exactly 2.5.
+	realFlat = 1.25
 	// realRate is lower than in the simulation: real holds vary, and lateness beyond half a
 	// pace, which is 20 ms here, is not made up for.
 	realRate = 0.95
@@ -73,8 +78,11 @@ const (
 // late.
 func measureHerdReal(ctx context.Context, w *world) ([]result, error) {
 	runs := make(map[string][][]job)
-	for range herdRounds {
-		for _, h := range herds {
+	for round := range herdRounds {
+		for i, h := range herds {
+			if i > 0 && round > 0 {
+				continue
+			}
 			jobs, err := w.stampede(ctx, h)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", h.name, err)
@@ -82,7 +90,7 @@ func measureHerdReal(ctx context.Context, w *world) ([]result, error) {
 			runs[h.name] = append(runs[h.name], jobs)
 		}
 	}
-	return herdTable(runs, time.Minute/herdScale, realRate), nil
+	return herdTable(runs, time.Minute/herdScale, realFlat, realRate), nil
 }
 
 // stampede runs the herd once: each job is a leasectl exec that holds its lease

@@ -14,37 +14,33 @@ import (
 )
 
 const (
+	waiterCount  = 10_000
 	waiterRounds = 3
 	idleWindow   = 3 * time.Second
 	// idleCPU is the percentage that still counts as none: 9 s in an hour.
 	idleCPU = 0.25
 )
 
-// waitersOf measures the cost of blocked waiters for a server.
-func waitersOf(n int) func(context.Context, *world) ([]result, error) {
-	return func(ctx context.Context, w *world) ([]result, error) {
-		var memory, idle [2][]float64
-		for range waiterRounds {
-			for i, start := range []func() (*server, error){
-				func() (*server, error) { return w.serve(ctx, "--pool", "one=1") },
-				func() (*server, error) { return w.bare(ctx, "channels") },
-			} {
-				m, c, err := w.blocked(ctx, start, n)
-				if err != nil {
-					return nil, err
-				}
-				memory[i], idle[i] = append(memory[i], m), append(idle[i], c)
+// measureWaiters measures the cost of blocked waiters for a server.
+func measureWaiters(ctx context.Context, w *world) ([]result, error) {
+	var memory, idle [2][]float64
+	for range waiterRounds {
+		for i, start := range []func() (*server, error){
+			func() (*server, error) { return w.serve(ctx, "--pool", "one=1") },
+			func() (*server, error) { return w.bare(ctx, "channels") },
+		} {
+			m, c, err := w.blocked(ctx, start, waiterCount)
+			if err != nil {
+				return nil, err
 			}
+			memory[i], idle[i] = append(memory[i], m), append(idle[i], c)
 		}
-		size := result{What: "server memory for each waiter", Unit: inBytes, Ours: median("leasectl", memory[0]),
-			Peers: []measure{median("bare channels", memory[1])}}
-		if n == 10_000 {
-			size.Limit = atMost(22 << 10)
-		}
-		cpu := result{What: "server CPU while they wait, of a core", Unit: percent, Ours: median("leasectl", idle[0]),
-			Peers: []measure{median("bare channels", idle[1])}, Limit: atMost(idleCPU)}
-		return []result{size, cpu}, nil
 	}
+	size := result{What: "server memory for each waiter", Unit: inBytes, Ours: median("leasectl", memory[0]),
+		Peers: []measure{median("bare channels", memory[1])}, Limit: atMost(22 << 10)}
+	cpu := result{What: "server CPU while they wait, of a core", Unit: percent, Ours: median("leasectl", idle[0]),
+		Peers: []measure{median("bare channels", idle[1])}, Limit: atMost(idleCPU)}
+	return []result{size, cpu}, nil
 }
 
 // blocked lets n clients wait for a lease that is held. It returns how many bytes the server
@@ -101,7 +97,12 @@ const lineStep = 20
 // line lets n clients queue up for a type, and returns when all are in the queue. The caller
 // must close the returned queue, even after an error.
 func line(ctx context.Context, addr, typ string, n int) (queue, error) {
-	watcher, err := dial(addr)
+	return lineUp(ctx, func() (*wire, error) { return dial(addr) }, typ, n)
+}
+
+// lineUp is line with connections that dial makes.
+func lineUp(ctx context.Context, dial func() (*wire, error), typ string, n int) (queue, error) {
+	watcher, err := dial()
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func line(ctx context.Context, addr, typ string, n int) (queue, error) {
 	var q queue
 	for len(q) < n {
 		for range min(lineStep, n-len(q)) {
-			c, err := dial(addr)
+			c, err := dial()
 			if err != nil {
 				return q, fmt.Errorf("waiter %d: %w", len(q), err)
 			}
@@ -143,8 +144,10 @@ type usage struct {
 }
 
 // usage reads them from proc(5), which only Linux has.
-func (s *server) usage() (u usage, err error) {
-	dir := "/proc/" + strconv.Itoa(s.cmd.Process.Pid)
+func (s *server) usage() (u usage, err error) { return usageOf(s.cmd.Process.Pid) }
+
+func usageOf(pid int) (u usage, err error) {
+	dir := "/proc/" + strconv.Itoa(pid)
 	text, err := os.ReadFile(dir + "/statm")
 	if err != nil {
 		return u, err

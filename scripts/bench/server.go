@@ -132,7 +132,7 @@ func (w *world) start(ctx context.Context, program string, args ...string) (*ser
 	return s, nil
 }
 
-// launch starts a process with its stderr in a file.
+// launch starts a process with what it says in a file.
 func (w *world) launch(ctx context.Context, program string, args ...string) (*server, error) {
 	s := &server{log: w.fresh("log")}
 	log, err := os.Create(s.log)
@@ -141,7 +141,7 @@ func (w *world) launch(ctx context.Context, program string, args ...string) (*se
 	}
 	defer log.Close()
 	s.cmd = exec.CommandContext(ctx, program, args...)
-	s.cmd.Stderr = log
+	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.Env = w.environment()
 	s.cmd.SysProcAttr = dyingWithUs()
 	if err := s.cmd.Start(); err != nil {

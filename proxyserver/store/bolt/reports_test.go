@@ -19,7 +19,7 @@ func TestCommitAndLoadReports(t *testing.T) {
 	toldLate.Lease.Outcome = pool.OutcomeThrottled
 	cancelled, removed := pool.Ended{ID: "c", Until: 10}, pool.Ended{ID: "d", Until: 11, Removed: "{why}"}
 	full := pool.Reports{
-		Type: "t", Adaptation: pool.Adaptation{Limit: 1, Wall: 2, Gate: 3, OK: 4, Cut: 5, Risen: 6, Suspect: 7, SuspectAt: 8},
+		Type: "t", Adaptation: pool.Adaptation{Limit: 1, Wall: 2, Gate: 3, OK: 4, Cut: 5, Risen: 6, Suspect: 7, SuspectAt: 8, Suspects: 9, UsualThrottled: 10, UsualOK: 11},
 		Moved: pool.Move{At: 9, From: 10, To: 11, Owner: "me", Detail: "why"}, Tally: []pool.Tally{{Limit: 12, OK: 13, Throttled: 14}, {Limit: 15}},
 	}
 	small := pool.Reports{Type: "t", Tally: []pool.Tally{{Limit: 1, OK: 1}}}

@@ -139,8 +139,12 @@ type reportsRecord struct {
 	Risen     uint64        `json:"risen,omitempty"`
 	Suspect   uint64        `json:"suspect,omitempty"`
 	SuspectAt time.Duration `json:"suspect_at,omitempty"`
-	Moved     *moveRecord   `json:"moved,omitempty"`
-	Tally     []tallyRecord `json:"tally"`
+	Suspects  int           `json:"suspects,omitempty"`
+	// What is usual below the wall.
+	UsualThrottled int           `json:"usual_throttled,omitempty"`
+	UsualOK        int           `json:"usual_ok,omitempty"`
+	Moved          *moveRecord   `json:"moved,omitempty"`
+	Tally          []tallyRecord `json:"tally"`
 }
 
 type moveRecord struct {
@@ -165,7 +169,8 @@ func writeReports(t Table, r pool.Reports) error {
 func reportsOf(r pool.Reports) reportsRecord {
 	rec := reportsRecord{
 		Limit: r.Limit, Wall: r.Wall, Gate: r.Gate, OK: r.OK, Cut: r.Cut, Risen: r.Risen,
-		Suspect: r.Suspect, SuspectAt: r.SuspectAt,
+		Suspect: r.Suspect, SuspectAt: r.SuspectAt, Suspects: r.Suspects,
+		UsualThrottled: r.UsualThrottled, UsualOK: r.UsualOK,
 	}
 	if r.Moved != (pool.Move{}) {
 		m := moveRecord(r.Moved)
@@ -185,7 +190,8 @@ func addReports(snap *pool.Snapshot, typ string, payload []byte) error {
 	}
 	r := pool.Reports{Type: typ, Adaptation: pool.Adaptation{
 		Limit: rec.Limit, Wall: rec.Wall, Gate: rec.Gate, OK: rec.OK, Cut: rec.Cut, Risen: rec.Risen,
-		Suspect: rec.Suspect, SuspectAt: rec.SuspectAt,
+		Suspect: rec.Suspect, SuspectAt: rec.SuspectAt, Suspects: rec.Suspects,
+		UsualThrottled: rec.UsualThrottled, UsualOK: rec.UsualOK,
 	}}
 	if rec.Moved != nil {
 		r.Moved = pool.Move(*rec.Moved)

@@ -23,7 +23,7 @@ func TestRecordFields(t *testing.T) {
 		{reservationRecord{}, "owner reason since at until"},
 		{paceRecord{}, "generation start count"},
 		{pauseRecord{}, "reason since"},
-		{reportsRecord{}, "limit wall gate ok cut risen suspect suspect_at moved tally"},
+		{reportsRecord{}, "limit wall gate ok cut risen suspect suspect_at suspects usual_throttled usual_ok moved tally"},
 		{moveRecord{}, "at from to owner detail"},
 		{tallyRecord{}, "limit ok throttled"},
 		{endedRecord{}, "unconfirmed type owner generation units limit full outcome"},
