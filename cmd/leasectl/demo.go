@@ -88,8 +88,8 @@ const (
 func (a *app) demo(ctx context.Context, o *demoOptions) error {
 	useAllProcessors()
 	d, err := a.startDemo(ctx, o.speed, []pool.Config{
-		{Type: "install", Names: []string{"install-0", "install-1"}},
-		{Type: "deploy", Names: []string{"deploy-0"}},
+		{Type: "install", Names: pool.Numbered("install", demoInstalls)},
+		{Type: "deploy", Names: pool.Numbered("deploy", 1)},
 		{Type: "memory", Units: demoMemory},
 	})
 	if err != nil {
