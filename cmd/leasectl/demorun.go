@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -41,8 +42,8 @@ type demo struct {
 	url    string // of the proxy
 	client *proxyclient.Client
 
-	stopProxy func() // blocks until it has stopped
-	sweep     func() // blocks until dir is gone
+	stopProxy func()       // blocks until it has stopped
+	sweep     func() error // blocks until dir is gone; else a leftError
 	jobs      map[string]*demoJob
 
 	writing sync.Mutex // a line at a time
@@ -79,8 +80,7 @@ func (a *app) startDemo(ctx context.Context, speed int, pools []pool.Config) (*d
 		d.client, err = proxyclient.New(proxyclient.Options{URL: d.url})
 	}
 	if err != nil {
-		d.end()
-		return nil, err
+		return nil, errors.Join(err, d.end())
 	}
 	return d, nil
 }
@@ -88,13 +88,19 @@ func (a *app) startDemo(ctx context.Context, speed int, pools []pool.Config) (*d
 // newDemo makes a demo without a proxy and without a directory.
 func (a *app) newDemo(ctx context.Context, speed int) *demo {
 	d := &demo{app: a, speed: speed, begun: time.Now(), patience: demoPatience, jobs: make(map[string]*demoJob),
-		happened: make(map[string]int), changed: make(chan struct{}), stopProxy: func() {}, sweep: func() {}}
+		happened: make(map[string]int), changed: make(chan struct{}), stopProxy: func() {}, sweep: func() error { return nil }}
 	d.ctx, d.fail = context.WithCancelCause(ctx)
 	return d
 }
 
 // demoPrefix begins the names of the directories that a sweeper removes.
 const demoPrefix = "leasectl-demo-"
+
+// leftError is the directory of a demo that could not be removed. The sweeper has said why, unless it
+// was killed.
+type leftError string
+
+func (e leftError) Error() string { return "files of the demo may be left in " + string(e) }
 
 // makeDir makes dir, once there is a process that will remove it.
 func (d *demo) makeDir() error {
@@ -117,9 +123,12 @@ func (d *demo) makeDir() error {
 		alive.Close()
 		return err
 	}
-	d.sweep = func() {
+	d.sweep = func() error {
 		alive.Close()
-		sweeper.Wait()
+		if status := sweeper.Wait(); status.ExitCode() != 0 {
+			return leftError(dir)
+		}
+		return nil
 	}
 	d.self, d.dir = self, dir
 	return os.Mkdir(dir, 0o700)
@@ -151,8 +160,8 @@ func (d *demo) serve(pools []pool.Config) error {
 	return nil
 }
 
-// end ends the jobs, then the proxy, and removes the files.
-func (d *demo) end() {
+// end ends the jobs, then the proxy, and removes the files. Its error is a leftError.
+func (d *demo) end() error {
 	d.fail(nil)
 	for _, job := range d.jobs {
 		job.Stop(syscall.SIGTERM, demoGrace)
@@ -166,7 +175,7 @@ func (d *demo) end() {
 		d.client.Close()
 	}
 	d.stopProxy()
-	d.sweep()
+	return d.sweep()
 }
 
 // scaled returns how long something takes that takes t at speed 1.
