@@ -71,15 +71,35 @@ func (l *Lease) markOwn(q leaseapi.Queued) leaseapi.Queued {
 	case l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner):
 		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
 	case q.Reason == leaseapi.WaitFull || strings.HasPrefix(q.Reason, leaseapi.WaitWants+" "):
-		if names := l.heldAround(); len(names) > 0 {
-			q.Reason += ", " + leaseapi.Clip(strings.Join(names, ", "), leaseapi.MaxName) + leaseapi.HeldBy + "the exec around this one"
+		q.Reason += l.heldAround(l.record.Type)
+	default:
+		if typ, ok := waitsFor(q.Reason); ok {
+			q.Reason += l.heldAround(typ)
 		}
 	}
 	return q
 }
 
-// heldAround names the leases of the pool that the exec around this process holds.
-func (l *Lease) heldAround() []string {
+// waitsFor returns for which other pool a request of several waits, if that is the reason.
+func waitsFor(reason string) (typ string, ok bool) {
+	typ, ok = strings.CutPrefix(reason, leaseapi.WaitFor+" ")
+	if ok {
+		typ, ok = strings.CutSuffix(typ, " too")
+	}
+	return typ, ok
+}
+
+// heldAround names the leases of a type that the exec around this process holds, to be appended to
+// a reason; "" is none.
+func (l *Lease) heldAround(typ string) string {
+	names := l.namesAround(typ)
+	if len(names) == 0 {
+		return ""
+	}
+	return ", " + leaseapi.Clip(strings.Join(names, ", "), leaseapi.MaxName) + leaseapi.HeldBy + "the exec around this one"
+}
+
+func (l *Lease) namesAround(typ string) []string {
 	handle, err := lockfile.OpenHandle(l.around)
 	if err != nil {
 		return nil // there is no such exec
@@ -90,7 +110,7 @@ func (l *Lease) heldAround() []string {
 	}
 	var names []string
 	for _, lease := range r.Leases {
-		if cmp.Or(lease.Type, r.Type) == l.record.Type {
+		if cmp.Or(lease.Type, r.Type) == typ {
 			names = append(names, lease.Name)
 		}
 	}
