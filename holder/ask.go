@@ -71,15 +71,35 @@ func (l *Lease) markOwn(q leaseapi.Queued) leaseapi.Queued {
 	case l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner):
 		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
 	case q.Reason == leaseapi.WaitFull || strings.HasPrefix(q.Reason, leaseapi.WaitWants+" "):
-		if names := l.heldAround(); len(names) > 0 {
-			q.Reason += ", " + leaseapi.Clip(strings.Join(names, ", "), leaseapi.MaxName) + leaseapi.HeldBy + "the exec around this one"
+		q.Reason += l.heldAround(l.record.Type)
+	default:
+		if typ, ok := waitsFor(q.Reason); ok {
+			q.Reason += l.heldAround(typ)
 		}
 	}
 	return q
 }
 
-// heldAround names the leases of the pool that the exec around this process holds.
-func (l *Lease) heldAround() []string {
+// waitsFor returns for which other pool a request of several waits, if that is the reason.
+func waitsFor(reason string) (typ string, ok bool) {
+	typ, ok = strings.CutPrefix(reason, leaseapi.WaitFor+" ")
+	if ok {
+		typ, ok = strings.CutSuffix(typ, " too")
+	}
+	return typ, ok
+}
+
+// heldAround names the leases of a type that the exec around this process holds, to be appended to
+// a reason; "" is none.
+func (l *Lease) heldAround(typ string) string {
+	names := l.namesAround(typ)
+	if len(names) == 0 {
+		return ""
+	}
+	return ", " + leaseapi.Clip(strings.Join(names, ", "), leaseapi.MaxName) + leaseapi.HeldBy + "the exec around this one"
+}
+
+func (l *Lease) namesAround(typ string) []string {
 	handle, err := lockfile.OpenHandle(l.around)
 	if err != nil {
 		return nil // there is no such exec
@@ -90,7 +110,7 @@ func (l *Lease) heldAround() []string {
 	}
 	var names []string
 	for _, lease := range r.Leases {
-		if cmp.Or(lease.Type, r.Type) == l.record.Type {
+		if cmp.Or(lease.Type, r.Type) == typ {
 			names = append(names, lease.Name)
 		}
 	}
@@ -117,33 +137,55 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	if err != nil {
 		return nil // as from a version-1 proxy
 	}
-	for _, p := range pools {
-		if p.Type == wait.Type {
-			q := l.markOwn(*queueOf(p, r))
-			return &q
+	q := queueOfAll(pools, r)
+	if q != nil {
+		*q = l.markOwn(*q)
+	}
+	return q
+}
+
+// queueOfAll is queueOf for the pool of r.Type, and says for which of its other pools r waited if that
+// one had room. Nil: there is no such pool.
+func queueOfAll(pools []leaseapi.Pool, r Request) *leaseapi.Queued {
+	queue := func(r Request) *leaseapi.Queued {
+		for _, p := range pools {
+			if p.Type == r.Type {
+				return queueOf(p, r)
+			}
+		}
+		return nil
+	}
+	q := queue(r)
+	if q == nil || q.Reason != "" {
+		return q
+	}
+	for _, also := range r.Also {
+		if other := queue(Request{Type: also.Type, Count: also.Count}); other != nil && other.Reason != "" {
+			q.Reason = leaseapi.WaitFor + " " + also.Type + " too"
+			break
 		}
 	}
-	return nil
+	return q
 }
 
 // queueOf describes the queue of pool p for request r, which waited in it until now.
 func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
-	var keyHeld string // of the key or name that r wants
+	var held string // the reason, if somebody has the key or name that r wants
 	for _, lease := range p.Leases {
 		if q.Oldest == nil || lease.Age > q.Oldest.Age {
 			q.Oldest = &lease
 		}
-		if r.Key != "" && lease.Key == r.Key && keyHeld == "" && (r.KeyMode != leaseapi.KeyRead || lease.KeyMode != r.KeyMode) {
-			keyHeld = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
+		if r.Key != "" && lease.Key == r.Key && held == "" && (r.KeyMode != leaseapi.KeyRead || lease.KeyMode != r.KeyMode) {
+			held = leaseapi.WaitKey + leaseapi.HeldBy + holderOf(&lease)
 		}
 		if r.Name != "" && lease.Name == r.Name {
-			keyHeld = leaseapi.NameHeld(r.Name, holderOf(&lease))
+			held = leaseapi.NameHeld(r.Name, holderOf(&lease))
 		}
 	}
 	for _, reserved := range p.Reservations {
 		if r.Name != "" && reserved.Name == r.Name {
-			keyHeld = leaseapi.NameReserved(r.Name, cmp.Or(reserved.Owner, reserved.Token), reserved.Reason)
+			held = leaseapi.NameReserved(r.Name, cmp.Or(reserved.Owner, reserved.Token), reserved.Reason)
 		}
 	}
 	limit := cmp.Or(p.Limit, p.Capacity)
@@ -153,8 +195,8 @@ func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 	switch { // in the order in which the server picks the reason for a waiter
 	case p.Paused != "" && !r.Overcommit:
 		q.Reason = leaseapi.WaitPaused + ": " + p.Paused
-	case keyHeld != "":
-		q.Reason = keyHeld
+	case held != "":
+		q.Reason = held
 	case p.InUse >= limit:
 		q.Reason = leaseapi.WaitFull
 	case p.Waiting == 0 && r.Items == nil && r.Count > limit-p.InUse:

@@ -46,3 +46,30 @@ func TestQueueOf(t *testing.T) {
 		t.Errorf("%+v is said to have held longest", q.Oldest)
 	}
 }
+
+// A request of several pools is told which other pool is full, if the first has room.
+func TestQueueOfAll(t *testing.T) {
+	pools := []leaseapi.Pool{
+		{Type: "free", Capacity: 2, InUse: 1}, {Type: "free-2", Capacity: 2},
+		{Type: "full", Capacity: 2, InUse: 2}, {Type: "full-2", Capacity: 1, InUse: 1},
+	}
+	for _, tt := range []struct {
+		typ  string
+		also []leaseapi.Also
+		want string
+	}{
+		{"free", nil, ""},
+		{"free", []leaseapi.Also{{Type: "free-2"}, {Type: "hidden"}}, ""},
+		{"free", []leaseapi.Also{{Type: "free-2", Count: 2}, {Type: "full"}, {Type: "full-2"}}, "waits for full too"},
+		{"free", []leaseapi.Also{{Type: "free-2", Count: 3}, {Type: "full"}}, "waits for free-2 too"},
+		{"full", []leaseapi.Also{{Type: "full-2"}}, "full"},
+	} {
+		q := queueOfAll(pools, Request{Type: tt.typ, Also: tt.also})
+		if q == nil || q.Reason != tt.want || q.Place != 1 {
+			t.Errorf("%s and %v: %+v, want reason %q", tt.typ, tt.also, q, tt.want)
+		}
+	}
+	if q := queueOfAll(pools, Request{Type: "hidden"}); q != nil {
+		t.Errorf("of a pool that is not there: %+v", q)
+	}
+}

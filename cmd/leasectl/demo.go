@@ -53,7 +53,11 @@ It needs no other program, no network and no terminal.`,
 			}
 			err := a.demo(ctx, o)
 			if sig, ok := errors.AsType[signalError](context.Cause(ctx)); ok {
-				a.print("\nEnded early. Nothing is left of the demo.\n") // if somebody still reads it
+				left := "Nothing is left of the demo."
+				if e, ok := errors.AsType[leftError](err); ok {
+					left = "But " + e.Error() + "."
+				}
+				a.print("\nEnded early. %s\n", left) // if somebody still reads it
 				if isKeyHere(sig.Signal) {
 					return dieOf{sig: sig.Signal}
 				}
@@ -85,17 +89,17 @@ const (
 )
 
 // demo runs the demo until it is over or ctx ends.
-func (a *app) demo(ctx context.Context, o *demoOptions) error {
+func (a *app) demo(ctx context.Context, o *demoOptions) (err error) {
 	useAllProcessors()
 	d, err := a.startDemo(ctx, o.speed, []pool.Config{
-		{Type: "install", Names: []string{"install-0", "install-1"}},
-		{Type: "deploy", Names: []string{"deploy-0"}},
+		{Type: "install", Names: pool.Numbered("install", demoInstalls)},
+		{Type: "deploy", Names: pool.Numbered("deploy", 1)},
 		{Type: "memory", Units: demoMemory},
 	})
 	if err != nil {
 		return err
 	}
-	defer d.end()
+	defer func() { err = errors.Join(err, d.end()) }()
 	d.introduce()
 	d.showQueue()
 	d.showRetry()

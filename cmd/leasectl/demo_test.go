@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -132,5 +134,25 @@ func TestDemoEndedEarly(t *testing.T) {
 			}
 			d.nothingLeft()
 		})
+	}
+}
+
+// A demo whose sweeper was killed does not say that nothing is left.
+func TestDemoUnswept(t *testing.T) {
+	t.Parallel()
+	d := startDemoRun(t)
+	d.Await("the jobs", func() bool { return strings.Contains(d.output.String(), "| job-4 waits") })
+	for _, pid := range d.Processes() {
+		if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); bytes.Contains(line, []byte("\x00--sweep\x00")) {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	d.cmd.Wait()
+	left, _ := filepath.Glob(filepath.Join(d.Dir, "tmp", demoPrefix+"*"))
+	if len(left) != 1 || !strings.Contains(d.output.String(), "Ended early. But files of the demo may be left in "+left[0]+".\n") {
+		t.Errorf("%q is left, and it is said:\n%s", left, d.output)
 	}
 }

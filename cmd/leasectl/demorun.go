@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -29,18 +30,20 @@ import (
 // The first failure cancels ctx. From then on the methods do nothing, so that the acts of the demo
 // need not look.
 type demo struct {
-	app    *app
-	ctx    context.Context
-	fail   context.CancelCauseFunc
-	speed  int
-	begun  time.Time
+	app      *app
+	ctx      context.Context
+	fail     context.CancelCauseFunc
+	speed    int
+	begun    time.Time
+	patience time.Duration // bounds each wait for something that is to happen
+
 	self   string // the path of this program
 	dir    string // of the jobs' files
 	url    string // of the proxy
 	client *proxyclient.Client
 
-	stopProxy func() // blocks until it has stopped
-	sweep     func() // blocks until dir is gone
+	stopProxy func()       // blocks until it has stopped
+	sweep     func() error // blocks until dir is gone; else a leftError
 	jobs      map[string]*demoJob
 
 	writing sync.Mutex // a line at a time
@@ -58,7 +61,7 @@ type demoJob struct {
 }
 
 const (
-	// demoPatience bounds each wait for something that is to happen: far more than it takes.
+	// demoPatience is the patience of a demo: far more than anything takes.
 	demoPatience = 2 * time.Minute
 	// demoGrace is how long a job has to give its lease back when the demo ends.
 	demoGrace = 5 * time.Second
@@ -68,9 +71,7 @@ const (
 
 // startDemo starts a proxy with pools. Call end afterwards.
 func (a *app) startDemo(ctx context.Context, speed int, pools []pool.Config) (*demo, error) {
-	d := &demo{app: a, speed: speed, begun: time.Now(), jobs: make(map[string]*demoJob),
-		happened: make(map[string]int), changed: make(chan struct{}), stopProxy: func() {}, sweep: func() {}}
-	d.ctx, d.fail = context.WithCancelCause(ctx)
+	d := a.newDemo(ctx, speed)
 	err := d.makeDir()
 	if err == nil {
 		err = d.serve(pools)
@@ -79,14 +80,27 @@ func (a *app) startDemo(ctx context.Context, speed int, pools []pool.Config) (*d
 		d.client, err = proxyclient.New(proxyclient.Options{URL: d.url})
 	}
 	if err != nil {
-		d.end()
-		return nil, err
+		return nil, errors.Join(err, d.end())
 	}
 	return d, nil
 }
 
+// newDemo makes a demo without a proxy and without a directory.
+func (a *app) newDemo(ctx context.Context, speed int) *demo {
+	d := &demo{app: a, speed: speed, begun: time.Now(), patience: demoPatience, jobs: make(map[string]*demoJob),
+		happened: make(map[string]int), changed: make(chan struct{}), stopProxy: func() {}, sweep: func() error { return nil }}
+	d.ctx, d.fail = context.WithCancelCause(ctx)
+	return d
+}
+
 // demoPrefix begins the names of the directories that a sweeper removes.
 const demoPrefix = "leasectl-demo-"
+
+// leftError is the directory of a demo that could not be removed. The sweeper has said why, unless it
+// was killed.
+type leftError string
+
+func (e leftError) Error() string { return "files of the demo may be left in " + string(e) }
 
 // makeDir makes dir, once there is a process that will remove it.
 func (d *demo) makeDir() error {
@@ -109,9 +123,12 @@ func (d *demo) makeDir() error {
 		alive.Close()
 		return err
 	}
-	d.sweep = func() {
+	d.sweep = func() error {
 		alive.Close()
-		sweeper.Wait()
+		if status := sweeper.Wait(); status.ExitCode() != 0 {
+			return leftError(dir)
+		}
+		return nil
 	}
 	d.self, d.dir = self, dir
 	return os.Mkdir(dir, 0o700)
@@ -143,8 +160,8 @@ func (d *demo) serve(pools []pool.Config) error {
 	return nil
 }
 
-// end ends the jobs, then the proxy, and removes the files.
-func (d *demo) end() {
+// end ends the jobs, then the proxy, and removes the files. Its error is a leftError.
+func (d *demo) end() error {
 	d.fail(nil)
 	for _, job := range d.jobs {
 		job.Stop(syscall.SIGTERM, demoGrace)
@@ -158,7 +175,7 @@ func (d *demo) end() {
 		d.client.Close()
 	}
 	d.stopProxy()
-	d.sweep()
+	return d.sweep()
 }
 
 // scaled returns how long something takes that takes t at speed 1.
@@ -279,7 +296,7 @@ func (d *demo) startProgram(who string, args []string) *demoJob {
 // kill kills a job, but not its command: the kernel does that (on Linux).
 func (d *demo) kill(name string) {
 	if job := d.jobs[name]; job != nil {
-		syscall.Kill(job.Pid(), syscall.SIGKILL)
+		job.Signal(syscall.SIGKILL)
 		job.Wait()
 		job.output.Wait() // until its command is gone, too
 		job.let()
@@ -295,13 +312,26 @@ func (d *demo) finish(names ...string) {
 		if job == nil {
 			return
 		}
+		ctx, cancel := d.patient()
+		defer cancel()
 		select {
 		case <-job.Done():
 			job.output.Wait()
-		case <-d.ctx.Done():
+		case <-ctx.Done():
+			d.lost(name + " to end")
 			return
 		}
 	}
+}
+
+// patient returns a context for a wait.
+func (d *demo) patient() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(d.ctx, d.patience)
+}
+
+// lost fails, unless something failed before, since patience is over.
+func (d *demo) lost(what string) {
+	d.fail(fmt.Errorf("waited %s for %s", leaseapi.Duration(d.patience), what))
 }
 
 // await blocks until something has happened to a job: granted, queued, expired. What is awaited
@@ -323,7 +353,7 @@ func (d *demo) arrive(job string) {
 
 // awaitThat blocks until so returns true, which is called under the lock of d.happened.
 func (d *demo) awaitThat(what string, so func() bool) {
-	ctx, cancel := context.WithTimeout(d.ctx, demoPatience)
+	ctx, cancel := d.patient()
 	defer cancel()
 	for {
 		d.mu.Lock()
@@ -335,7 +365,7 @@ func (d *demo) awaitThat(what string, so func() bool) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			d.fail(fmt.Errorf("waited %s for %s", leaseapi.Duration(demoPatience), what)) // unless it has failed
+			d.lost(what)
 			return
 		}
 	}
@@ -344,9 +374,11 @@ func (d *demo) awaitThat(what string, so func() bool) {
 // awaitConfirmed blocks until a job has confirmed its lease: before, the lease ends later than its
 // TTL says.
 func (d *demo) awaitConfirmed(job string) {
-	for d.ctx.Err() == nil {
-		pools, err := d.client.Pools(d.ctx)
-		if err != nil {
+	ctx, cancel := d.patient()
+	defer cancel()
+	for ctx.Err() == nil {
+		pools, err := d.client.Pools(ctx)
+		if err != nil && ctx.Err() == nil {
 			d.fail(err)
 			return
 		}
@@ -357,8 +389,9 @@ func (d *demo) awaitConfirmed(job string) {
 				}
 			}
 		}
-		proxyclient.Sleep(d.ctx, demoPoll)
+		proxyclient.Sleep(ctx, demoPoll)
 	}
+	d.lost(job + " to confirm its lease")
 }
 
 // demoPoll is how often awaitConfirmed asks. A job confirms its lease after a second.

@@ -12,7 +12,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// takeOptions are the flags of the commands that take leases: acquire, reacquire, exec.
+// takeOptions are how acquire, reacquire and exec take leases. All but typeless are flags.
 type takeOptions struct {
 	typ          string
 	typeless     bool // without a type take no lease, and do not fail
