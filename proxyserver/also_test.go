@@ -126,3 +126,20 @@ func TestAlsoAgainAfterLongerNames(t *testing.T) {
 		t.Errorf("a new request: %d %.200s", r.status, r.body)
 	}
 }
+
+// A caller releases by its id only a request all of whose types it may act on.
+func TestReleaseOfSeveralNeedsEachPool(t *testing.T) {
+	set, err := pool.New(threePools(), pool.Snapshot{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set.Acquire(0, pool.Request{ID: "r", Type: "a", Owner: "o", Ask: pool.Ask{Also: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	for pools, allowed := range map[string]bool{"a": false, "b": false, "a b": true} {
+		c := callerOf(auth.Caller{Name: "job", Rights: auth.Rights{Pools: strings.Fields(pools)}})
+		if err := c.mayRelease(set, 0, &leaseapi.ReleaseRequest{RequestIDs: []string{"r"}}); (err == nil) != allowed {
+			t.Errorf("of %s: %v", pools, err)
+		}
+	}
+}
