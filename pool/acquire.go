@@ -152,7 +152,7 @@ func (s *Set) atOnce(r *request) bool {
 			return false
 		}
 	}
-	return true
+	return r.sumsAllowed()
 }
 
 // acquireAgain is Acquire for a request that is known: q has its id.

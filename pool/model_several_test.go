@@ -165,6 +165,21 @@ func (p *modelPool) othersLet(r *modelRequest) bool {
 			return false
 		}
 	}
+	sums := map[*modelRequest]int{}
+	for i, others := range r.passes() {
+		w := r.wants()[i]
+		for _, other := range others {
+			if other.several() {
+				sums[other] += partsOf(w.units, w.pool.most())
+			}
+		}
+	}
+	for other, sum := range sums {
+		if other.passed+sum > 4_000_000_000 {
+			p.m.count("too much in all pools together")
+			return false
+		}
+	}
 	return true
 }
 

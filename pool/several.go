@@ -179,6 +179,32 @@ func (g *ledger) mayGoElsewhere(p *pool, r *request) bool {
 			return false
 		}
 	}
+	return r.sumsAllowed()
+}
+
+// sumsAllowed reports whether r may go ahead of each other request of several pools, as far as the
+// sum of what r takes in all pools of both is concerned. About each pool alone see lets.
+func (r *request) sumsAllowed() bool {
+	if !r.several() {
+		return true
+	}
+	sums := make(map[*request]int)
+	for seat := range r.places {
+		p := seat.pool
+		if p.several == 0 {
+			continue
+		}
+		for c := range p.next.ascending {
+			if !ahead(c, seat) {
+				break
+			}
+			if w := c.whole(); c.several() {
+				if sums[w] += partOf(seat.units, p.bound()); w.passed+sums[w] > OvertakenBySeveral*whole {
+					return false
+				}
+			}
+		}
+	}
 	return true
 }
 
