@@ -20,14 +20,14 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	}
 	w := r.whole()
 	switch {
+	case r.slot != nil && !r.slot.free():
+		return r.slot.whyNotFree()
 	case w.shut && p.tooFewLeft(r):
 		return p.wantsMore(r)
 	case w.shut && r.units > p.Capacity():
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case w.shut, w != r && w.key != nil && (w.key.busy(w) || w.key.firstAhead(w) != nil):
 		return g.waitsElsewhere(p, r)
-	case r.slot != nil && !r.slot.free():
-		return r.slot.whyNotFree()
 	}
 	switch k := p.keys[r.Key]; {
 	case k.busy(r) && len(k.leases) == 0:
@@ -36,10 +36,6 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitKey
 	case k.behindWriter(r):
 		return leaseapi.WaitWriter
-	case p.tooFewLeft(r):
-		return p.wantsMore(r)
-	case k != nil && k.firstAhead(r) != nil && p.tooFewLeft(k.firstAhead(r)):
-		return leaseapi.WaitBehind
 	}
 	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(p.missing(before, r))
 	switch {

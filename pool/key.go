@@ -204,12 +204,8 @@ func (g *ledger) offer(p *pool, k *key) {
 	g.touch(p)
 }
 
-// admit adds r to the candidates for the next grant of its pools, unless reservations leave it too few
-// names.
+// admit adds r to the candidates for the next grant of its pools.
 func (g *ledger) admit(r *request) {
-	if !r.several() && r.pool.tooFewLeft(r) { // for several see isShut
-		return
-	}
 	for seat := range r.places {
 		p := seat.pool
 		if p.idle {

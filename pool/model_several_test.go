@@ -102,9 +102,10 @@ func (r *modelRequest) fitsAll() bool {
 	return true
 }
 
-// isShut says whether one of several pools of r is paused or too small: then r is kept out of all.
+// isShut says whether reservations leave too few for r, or one of several pools of r is paused or too
+// small: then r is kept out of all, and does not wait for its key.
 func (r *modelRequest) isShut() bool {
-	return r.several() && slices.ContainsFunc(r.wants(), func(w want) bool {
+	return r.pool.tooFew(r) || r.several() && slices.ContainsFunc(r.wants(), func(w want) bool {
 		return w.pool.m.isPaused(w.pool) || w.units > w.pool.capacity() || w.pool.tooFew(r)
 	})
 }

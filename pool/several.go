@@ -120,12 +120,13 @@ func (r *request) fits() bool {
 	return true
 }
 
-// isShut reports whether one of the pools of r, a request of several, is paused, or smaller than
-// what r wants of it, or what reservations leave is. Then r is kept out of all its queues, so that the trouble of one pool stops no
-// other pool.
+// isShut reports whether reservations leave r fewer names than it wants, or, if r is of several
+// pools, whether that or something else that may last is so in one of them: it is paused, or smaller
+// than what r wants of it. Then r is kept out of all its queues, and out of that of its key, so that it
+// holds nobody up.
 func (g *ledger) isShut(r *request) bool {
 	if !r.several() {
-		return false
+		return r.pool.tooFewLeft(r)
 	}
 	for seat := range r.places {
 		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() || seat.pool.tooFewLeft(seat) {
@@ -135,12 +136,9 @@ func (g *ledger) isShut(r *request) bool {
 	return false
 }
 
-// reopen lets the waiters of several pools in p in or keeps them out, after a change of a pause or
-// of the configuration.
+// reopen lets the waiters of p in or keeps them out, after a change of a pause, of the reservations, or
+// of the configuration: see isShut.
 func (g *ledger) reopen(p *pool) {
-	if p.several == 0 {
-		return
-	}
 	for _, r := range p.queue {
 		w := r.whole()
 		shut := g.isShut(w)
