@@ -71,7 +71,7 @@ func (p *pool) wantsMore(r *request) string {
 
 // waitsElsewhere says for which pool beside p r waits.
 func (g *ledger) waitsElsewhere(p *pool, r *request) string {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		q := seat.pool
 		if q != p && (g.paused(q) || seat.units > q.Capacity() || q.tooFewLeft(seat) || !q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
 			return leaseapi.WaitFor + " " + q.Type + " too"
@@ -106,7 +106,7 @@ func (g *ledger) estimate(p *pool, place, before int, r *request) (likely, most 
 	if r.whole().shut {
 		return 0, 0
 	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		q := seat.pool
 		place := q.queue.search(seat) + 1
 		soonest, latest, ok := g.estimateIn(q, q.span(seat, place, q.before(place)), seat)

@@ -206,7 +206,7 @@ func (g *ledger) offer(p *pool, k *key) {
 
 // admit adds r to the candidates for the next grant of its pools.
 func (g *ledger) admit(r *request) {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		if p.idle {
 			p.idle, p.nextSince = false, g.now
@@ -218,7 +218,7 @@ func (g *ledger) admit(r *request) {
 
 // unadmit is the counterpart of admit.
 func (g *ledger) unadmit(r *request) {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		seat.pool.next.remove(seat)
 		g.touch(seat.pool)
 	}
