@@ -31,7 +31,7 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	p := r.pool
 	other := p.mergedInto(r)
 	if (other == nil || q.Try) && s.atOnce(r) {
-		for seat := range r.places {
+		for seat := range r.allSeats {
 			p := seat.pool
 			if p.next.Len() == 0 {
 				p.nextSince = s.now
@@ -67,7 +67,7 @@ func (s *Set) queueOrJoin(r, other *request) ([]Lease, error) {
 // nil: no other. It is refused if the queue is full.
 func (s *Set) wait(r, other *request) error {
 	supersedes := other != nil && r.Coalesce == Latest
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
 			return seat.inPool(fmt.Errorf("%w: %d do", ErrQueueFull, n))
@@ -107,14 +107,14 @@ func (s *Set) newRequest(q Request) (*request, error) {
 	}
 	r.rank, r.standing = s.bestRank(r)
 	for _, a := range q.Others() {
-		seat, err := r.seatIn(s.types[a.Type], a, 0)
+		seat, err := r.addSeat(s.types[a.Type], a, 0)
 		if err != nil {
 			return nil, err
 		}
 		seat.rank, seat.standing = r.rank, r.standing
 		r.TTL = seat.pool.ttl(r.TTL)
 	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		if err := seat.pool.neverServes(seat); err != nil {
 			return nil, seat.inPool(err)
 		}
@@ -147,12 +147,12 @@ func (r *request) inPool(err error) error {
 
 // atOnce reports whether r, which has just come, can be granted.
 func (s *Set) atOnce(r *request) bool {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		if p := seat.pool; !p.fits(seat) || !s.open(p, seat) || s.due(p, seat) > s.now || !p.isNext(seat) {
 			return false
 		}
 	}
-	return true
+	return r.sumsAllowed()
 }
 
 // acquireAgain is Acquire for a request that is known: q has its id.

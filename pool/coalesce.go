@@ -168,7 +168,7 @@ func (g *ledger) promote(r *request) {
 // serve: a follower may want more units than its leader, and be next when the leader is away.
 func (g *ledger) dismiss(r *request) {
 	if r.several() {
-		for seat := range r.places {
+		for seat := range r.allSeats {
 			if seat.pool.retired {
 				g.drop(r.whole(), &UnknownTypesError{[]string{seat.Type}})
 				return

@@ -242,7 +242,7 @@ func (g *ledger) configure(configs []Config) {
 		for _, r := range slices.Clone(p.queue) {
 			g.dismiss(r)
 		}
-		g.readmit(p)
+		g.reopen(p)
 		g.touch(p)
 	}
 	for _, name := range names { // no stock has those that were removed

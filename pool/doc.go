@@ -44,7 +44,7 @@
 // A request of several pools ([Ask.Also]) has a place in the queue of each, and holds nothing while it
 // waits. It is granted when all of it fits, the pace of each pool allows it, and nobody is ahead of it
 // in one of its pools whom it must not overtake. It has to wait until all come free at once, so four
-// times as much may overtake it ([OvertakenBySeveral]), as parts of the bounds of its pools, added up;
+// times as much may overtake it, as parts of the bounds of its pools, added up, also those of one grant;
 // from then on nobody does, in none of its pools. A pool that is paused, or that has become smaller
 // than what is asked of it, keeps the request out of all its queues: one pool's trouble stops no other
 // pool. Its key belongs to its first pool, and so does what its holder reports.

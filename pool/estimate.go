@@ -20,14 +20,14 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 	}
 	w := r.whole()
 	switch {
+	case r.slot != nil && !r.slot.free():
+		return r.slot.whyNotFree()
 	case w.shut && p.tooFewLeft(r):
 		return p.wantsMore(r)
 	case w.shut && r.units > p.Capacity():
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	case w.shut, w != r && w.key != nil && (w.key.busy(w) || w.key.firstAhead(w) != nil):
 		return g.waitsElsewhere(p, r)
-	case r.slot != nil && !r.slot.free():
-		return r.slot.whyNotFree()
 	}
 	switch k := p.keys[r.Key]; {
 	case k.busy(r) && len(k.leases) == 0:
@@ -36,10 +36,6 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitKey
 	case k.behindWriter(r):
 		return leaseapi.WaitWriter
-	case p.tooFewLeft(r):
-		return p.wantsMore(r)
-	case k != nil && k.firstAhead(r) != nil && p.tooFewLeft(k.firstAhead(r)):
-		return leaseapi.WaitBehind
 	}
 	full, lock := p.free(r.Overcommit) <= 0, p.lockDelayOf(p.missing(before, r))
 	switch {
@@ -75,7 +71,7 @@ func (p *pool) wantsMore(r *request) string {
 
 // waitsElsewhere says for which pool beside p r waits.
 func (g *ledger) waitsElsewhere(p *pool, r *request) string {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		q := seat.pool
 		if q != p && (g.paused(q) || seat.units > q.Capacity() || q.tooFewLeft(seat) || !q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
 			return leaseapi.WaitFor + " " + q.Type + " too"
@@ -110,7 +106,7 @@ func (g *ledger) estimate(p *pool, place, before int, r *request) (likely, most 
 	if r.whole().shut {
 		return 0, 0
 	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		q := seat.pool
 		place := q.queue.search(seat) + 1
 		soonest, latest, ok := g.estimateIn(q, q.span(seat, place, q.before(place)), seat)

@@ -68,7 +68,7 @@ func (g *ledger) grantTurn(r, turn *request) {
 // grant gives r, which fits, its leases, and returns the slice that the change has. r is not in
 // the queue; wasQueued says whether it was before, and overtook how many waiters it went ahead of.
 func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		r.TTL = seat.pool.ttl(r.TTL) // the maximum may have changed while it waited
 	}
 	id, ttl := r.ID, ProvisionalTTL
@@ -77,7 +77,7 @@ func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 	} else {
 		g.requests[r.ID] = r
 	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		askedType := ""
 		if seat != r {
@@ -97,7 +97,7 @@ func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 	leases := r.values()
 	c := g.note(Granted)
 	c.ID, c.Leases, c.WasQueued, c.Overtook, c.Took = r.ID, leases, wasQueued && !r.Anonymous, overtook, g.now-r.arrived
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		if p.counted() {
 			g.note(Named).Naming = &Naming{Type: p.Type, Last: g.named[p.Type]}

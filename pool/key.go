@@ -204,13 +204,9 @@ func (g *ledger) offer(p *pool, k *key) {
 	g.touch(p)
 }
 
-// admit adds r to the candidates for the next grant of its pools, unless reservations leave it too few
-// names.
+// admit adds r to the candidates for the next grant of its pools.
 func (g *ledger) admit(r *request) {
-	if !r.several() && r.pool.tooFewLeft(r) { // for several see isShut
-		return
-	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		if p.idle {
 			p.idle, p.nextSince = false, g.now
@@ -222,7 +218,7 @@ func (g *ledger) admit(r *request) {
 
 // unadmit is the counterpart of admit.
 func (g *ledger) unadmit(r *request) {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		seat.pool.next.remove(seat)
 		g.touch(seat.pool)
 	}

@@ -73,7 +73,7 @@ func (g *ledger) slot(name string) *slot {
 	return sl
 }
 
-// used reports whether name has a lease or a lock delay.
+// used reports whether name has a lease or a lock delay, or is reserved.
 func (g *ledger) used(name string) bool {
 	sl := g.slots[name]
 	return sl != nil && !sl.free()
@@ -316,8 +316,8 @@ const (
 	Named                     // Naming counts from now on
 	Paused                    // an operator has stopped a pool, perhaps again: Pause
 	Resumed                   // Pause is over
-	NameReserved              // Reservation counts from now on, perhaps in the place of one of the same name
-	NameGivenBack             // Reservation is over
+	NameReserved              // Reserved counts from now on, perhaps in the place of one of the same name
+	NameGivenBack             // Reserved is over
 	ReportCounted             // Reported counts
 	Adapted                   // Reports count from now on
 	LostOther                 // a request has lost a lease for the first time: Leases are those that it still holds

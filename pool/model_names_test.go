@@ -47,16 +47,6 @@ func (p *modelPool) tooFew(r *modelRequest) bool {
 	return len(p.out) > 0 && r.in(p)+len(p.out) > p.capacity()
 }
 
-// behindTooFew says whether the first of those that r waits behind, for its key, is such a one.
-func (p *modelPool) behindTooFew(r *modelRequest) bool {
-	for _, other := range p.queue {
-		if r.Key != "" && r.pool == p && other.pool == p && other.Key == r.Key && !(r.ReadsKey && other.ReadsKey) && other.isThere() && stands(other, r) {
-			return p.tooFew(other)
-		}
-	}
-	return false
-}
-
 // pick takes the free names that r gets: the one that it wants; or those that are free longest, but
 // first those that no waiter wants.
 func (p *modelPool) pick(r *modelRequest, count int, note func(string)) (names []string) {

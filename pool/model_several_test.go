@@ -102,9 +102,10 @@ func (r *modelRequest) fitsAll() bool {
 	return true
 }
 
-// isShut says whether one of several pools of r is paused or too small: then r is kept out of all.
+// isShut says whether reservations leave too few for r, or one of several pools of r is paused or too
+// small: then r is kept out of all, and does not wait for its key.
 func (r *modelRequest) isShut() bool {
-	return r.several() && slices.ContainsFunc(r.wants(), func(w want) bool {
+	return r.pool.tooFew(r) || r.several() && slices.ContainsFunc(r.wants(), func(w want) bool {
 		return w.pool.m.isPaused(w.pool) || w.units > w.pool.capacity() || w.pool.tooFew(r)
 	})
 }
@@ -162,6 +163,21 @@ func partsOf(units, most int) int { return (units*1_000_000_000 + most - 1) / mo
 func (p *modelPool) othersLet(r *modelRequest) bool {
 	for _, w := range r.wants() {
 		if w.pool != p && (w.pool.due() > p.m.now || !w.pool.mayPass(r, w.pool.candidatesBefore(r))) {
+			return false
+		}
+	}
+	sums := map[*modelRequest]int{}
+	for i, others := range r.passes() {
+		w := r.wants()[i]
+		for _, other := range others {
+			if other.several() {
+				sums[other] += partsOf(w.units, w.pool.most())
+			}
+		}
+	}
+	for other, sum := range sums {
+		if other.passed+sum > 4_000_000_000 {
+			p.m.count("too much in all pools together")
 			return false
 		}
 	}

@@ -75,10 +75,10 @@ type keyOrder map[claim]struct{ readers, writers int }
 func (o keyOrder) lets(p *modelPool, r *modelRequest) bool {
 	key := r.claim()
 	if key == (claim{}) {
-		return !p.tooFew(r)
+		return true
 	}
 	before := o[key]
-	lets := !p.shuts(r) && !p.tooFew(r) && before.writers == 0 && (r.ReadsKey || before.readers == 0)
+	lets := !p.shuts(r) && before.writers == 0 && (r.ReadsKey || before.readers == 0)
 	if r.ReadsKey {
 		before.readers++
 	} else {

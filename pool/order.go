@@ -66,7 +66,7 @@ func (g *ledger) rerank(r *request) {
 	if r.key != nil {
 		r.key.queue.remove(r)
 	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		p.unlist(seat)
 		seat.rank, seat.standing = best, standing
@@ -196,7 +196,7 @@ func (g *ledger) deregister(r *request) {
 func (g *ledger) addToQueue(r *request) {
 	r.rank, r.standing = g.bestRank(r)
 	r.shut = g.isShut(r)
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		seat.rank, seat.standing = r.rank, r.standing
 		seat.pool.list(seat)
 	}
@@ -212,7 +212,7 @@ func (g *ledger) addToQueue(r *request) {
 func (g *ledger) takeOffQueue(r *request) {
 	p := r.pool
 	g.exit(r)
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		seat.pool.unlist(seat)
 	}
 	if r.several() {

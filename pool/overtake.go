@@ -27,7 +27,7 @@ func (p *pool) mayOvertake(r *request, bound int) int {
 	case r.Overcommit:
 		return 0
 	case r.several():
-		return unitsOfPart(max(0, OvertakenBySeveral*whole-r.whole().passed), bound)
+		return unitsOfPart(max(0, overtakenBySeveral*billion-r.whole().passed), bound)
 	}
 	return max(0, bound-r.overtaken)
 }
@@ -98,7 +98,7 @@ func (p *pool) lets(r *request) bool {
 // many these are. The units of its first pool may be those of a follower.
 func (g *ledger) overtake(r *request, units int) (overtook int) {
 	var passed []*request // in other pools
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		p := seat.pool
 		if first, ok := p.next.first(); !ok || first == seat {
 			continue

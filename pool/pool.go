@@ -232,10 +232,11 @@ type request struct {
 	result      Result     // of its run, for its followers
 	lost        bool       // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
 
+	shut bool // in the queue: kept out, as isShut says
+
 	// Of a request of several pools: see several.go.
 	seats []*request // in its other pools
 	main  *request   // of such a seat: the request
-	shut  bool       // in the queue: kept out, as isShut says
 
 	said Outcome // the outcome reported so far
 	full bool    // one of its leases ended while the pool was in full use
@@ -253,7 +254,7 @@ func (r *request) away() bool {
 // reservations leave fewer names than it wants.
 func (r *request) keptOut() bool {
 	w := r.whole()
-	return w.shut || w.key.keptOut(w) || !w.several() && w.pool.tooFewLeft(w)
+	return w.shut || w.key.keptOut(w)
 }
 
 // lead returns the request that waits or runs for r: its leader, or else r itself.

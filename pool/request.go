@@ -87,8 +87,8 @@ type Ask struct {
 	Weighted bool
 
 	// Also is the other types of a request of several pools, and how much it wants of each: see
-	// [JoinAlso]. Everything else is about its first type. Not with Name, Coalesce or Overcommit,
-	// and not of an Anonymous request.
+	// [JoinAlso]. It is a string, not a slice, since an Ask is compared with ==. Everything else is
+	// about its first type. Not with Name, Coalesce or Overcommit, and not of an Anonymous request.
 	Also string
 
 	// Priority is how many steps it goes ahead: a step is worth as much waiting as [New] was told.

@@ -95,7 +95,8 @@ func (s *Set) Reserve(now time.Duration, name, owner string, duration time.Durat
 	}
 	s.setReserved(sl, r)
 	s.offerName(sl)
-	s.readmit(sl.pool)
+	s.reopen(sl.pool)
+	s.touch(sl.pool)
 	s.noteReserved(NameReserved, sl)
 	s.serve()
 	return sl.value(), nil
@@ -179,7 +180,8 @@ func (g *ledger) giveBack(sl *slot) {
 		i := slices.Index(p.reserved, sl)
 		p.reserved = slices.Delete(p.reserved, i, i+1)
 		p.outlook.invalidate()
-		g.readmit(p)
+		g.reopen(p)
+		g.touch(p)
 	}
 	if sl.free() {
 		g.free(sl)
@@ -238,23 +240,6 @@ func (p *pool) lacksForGood(r *request) bool {
 		}
 	}
 	return endless > 0 && r.units > p.Capacity()-endless
-}
-
-// readmit makes those of the queue candidates that have enough names left, and no others, after a
-// change of the reservations of p.
-func (g *ledger) readmit(p *pool) {
-	for _, r := range p.queue {
-		switch {
-		case r.several(): // see reopen
-		case r.activeCount == 0 || r.key != nil && !slices.Contains(r.key.offered, r):
-		case p.tooFewLeft(r):
-			p.next.remove(r)
-		case !p.next.has(r):
-			g.admit(r)
-		}
-	}
-	g.reopen(p)
-	g.touch(p)
 }
 
 // whyNotFree returns the reason of a waiter that wants the name of sl, which is not free.

@@ -136,6 +136,37 @@ func TestReservationDelaysNobody(t *testing.T) {
 	changed(t, set, "given back t-0", "granted two [t-1 t-0]")
 }
 
+// Nor does it delay those of its key, whether it was there before the reservation or came after it.
+func TestReservationDelaysNobodyOfKey(t *testing.T) {
+	set := one(t, 2)
+	two := func(id string) Request {
+		return Request{ID: id, Type: "t", Ask: Ask{Count: 2, Key: "k"}}
+	}
+	keyed := func(id string) Request { return Request{ID: id, Type: "t", Ask: Ask{Key: "k"}} }
+	must(t, set, 0, keyed("holder"), "t-0")
+	must(t, set, 0, two("before"))
+	must(t, set, 0, keyed("waits"))
+	reserve(t, set, 0, "t-1", "alice", 0)
+	must(t, set, 0, two("after"))
+	if why := reasonIn(t, set, 0, "t", "before"); why != "wants 2, 1 of 2 reserved" {
+		t.Errorf("%q", why)
+	}
+	set.Cancel(0, "holder")
+	if st, _ := set.Status(0, "waits"); st.State != StateGranted {
+		t.Fatalf("%+v", st)
+	}
+	set.Cancel(0, "waits")
+	must(t, set, 0, keyed("new"), "t-0")
+	set.Cancel(0, "new")
+	set.Drain()
+	set.GiveBack(0, "t-1", Act{})
+	changed(t, set, "given back t-1", "granted before [t-0 t-1]")
+	set.Cancel(0, "before")
+	if st, _ := set.Status(0, "after"); st.State != StateGranted {
+		t.Errorf("%+v", st)
+	}
+}
+
 // A limit that is no greater than the reservations still lets one lease be held.
 func TestReservationsBesideLimit(t *testing.T) {
 	set := with(t, Config{Type: "t", Names: numbered("t", 4), Adapt: &Adapt{Floor: 1, Start: 1}})

@@ -260,7 +260,7 @@ func (g *ledger) restoreWaiter(w Waiter) {
 		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken, passed: w.Passed,
 	}
 	for _, a := range (Ask{Also: w.AlsoUnits}).Others() {
-		r.seatIn(g.pool(a.Type), a, max(a.Count, 1)) // with units it cannot fail
+		r.addSeat(g.pool(a.Type), a, max(a.Count, 1)) // with units it cannot fail
 	}
 	if w.Name != "" {
 		r.slot = g.slot(w.Name)

@@ -13,10 +13,10 @@ import (
 // pool of its first type. The other seats are requests, too, which only the queue of their pool
 // knows. Everything but their pool, their units and their position is that of the request.
 
-// OvertakenBySeveral is how many times as much may overtake a request of several pools, which must
+// overtakenBySeveral is how many times as much may overtake a request of several pools, which must
 // wait until all of them have room at once. What overtakes it in a pool counts as a part of what may
 // overtake any other waiter there, and the parts are added.
-const OvertakenBySeveral = 4
+const overtakenBySeveral = 4
 
 // JoinAlso returns [Ask.Also] for a request that asks for those types beside its first one.
 func JoinAlso(also []leaseapi.Also) string {
@@ -73,8 +73,8 @@ func (r *request) whole() *request {
 	return r
 }
 
-// places yields all seats of r, the one in its first pool first.
-func (r *request) places(yield func(*request) bool) {
+// allSeats yields all seats of r, the one in its first pool first.
+func (r *request) allSeats(yield func(*request) bool) {
 	w := r.whole()
 	if !yield(w) {
 		return
@@ -86,9 +86,9 @@ func (r *request) places(yield func(*request) bool) {
 	}
 }
 
-// seatIn adds the seat of r in the pool of one of its other types, whose units are the pool's
+// addSeat adds the seat of r in the pool of one of its other types, whose units are the pool's
 // business if units is zero.
-func (r *request) seatIn(p *pool, a leaseapi.Also, units int) (*request, error) {
+func (r *request) addSeat(p *pool, a leaseapi.Also, units int) (*request, error) {
 	seat := &request{pool: p, main: r, arrival: r.arrival, arrived: r.arrived, units: units}
 	seat.Request = Request{ID: r.ID, Type: a.Type, Owner: r.Owner, Ask: Ask{Count: a.Count, Weighted: true}}
 	if units == 0 {
@@ -112,7 +112,7 @@ func (r *request) unitsElsewhere() string {
 
 // fits reports whether there is room for r in each of its pools.
 func (r *request) fits() bool {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		if !seat.pool.fits(seat) {
 			return false
 		}
@@ -120,14 +120,15 @@ func (r *request) fits() bool {
 	return true
 }
 
-// isShut reports whether one of the pools of r, a request of several, is paused, or smaller than
-// what r wants of it, or what reservations leave is. Then r is kept out of all its queues, so that the trouble of one pool stops no
-// other pool.
+// isShut reports whether reservations leave r fewer names than it wants, or, if r is of several
+// pools, whether that or something else that may last is so in one of them: it is paused, or smaller
+// than what r wants of it. Then r is kept out of all its queues, and out of that of its key, so that it
+// holds nobody up.
 func (g *ledger) isShut(r *request) bool {
 	if !r.several() {
-		return false
+		return r.pool.tooFewLeft(r)
 	}
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() || seat.pool.tooFewLeft(seat) {
 			return true
 		}
@@ -135,12 +136,9 @@ func (g *ledger) isShut(r *request) bool {
 	return false
 }
 
-// reopen lets the waiters of several pools in p in or keeps them out, after a change of a pause or
-// of the configuration.
+// reopen lets the waiters of p in or keeps them out, after a change of a pause, of the reservations, or
+// of the configuration: see isShut.
 func (g *ledger) reopen(p *pool) {
-	if p.several == 0 {
-		return
-	}
 	for _, r := range p.queue {
 		w := r.whole()
 		shut := g.isShut(w)
@@ -159,7 +157,7 @@ func (g *ledger) reopen(p *pool) {
 
 // touchAll is touch for all pools of r.
 func (g *ledger) touchAll(r *request) {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		g.touch(seat.pool)
 	}
 }
@@ -174,16 +172,39 @@ func (p *pool) holdsBack(c *request) bool {
 // mayGoElsewhere reports whether r, which fits everywhere, may be granted as far as the pools beside
 // p are concerned: their pace is due, and nobody is ahead of it whom it must not overtake.
 func (g *ledger) mayGoElsewhere(p *pool, r *request) bool {
-	for seat := range r.places {
+	for seat := range r.allSeats {
 		if q := seat.pool; q != p && (q.due() > g.now || !q.lets(seat)) {
 			return false
 		}
 	}
-	return true
+	return r.sumsAllowed()
 }
 
-// whole is the part of a bound that is all of it; see [request.passed].
-const whole = 1_000_000_000
+// sumsAllowed reports whether r may go ahead of each other request of several pools, as far as the
+// sum of what r takes in all pools of both is concerned. About each pool alone see lets.
+func (r *request) sumsAllowed() bool {
+	if !r.several() {
+		return true
+	}
+	sums := make(map[*request]int)
+	for seat := range r.allSeats {
+		p := seat.pool
+		if p.several == 0 {
+			continue
+		}
+		for c := range p.next.ascending {
+			if !ahead(c, seat) {
+				break
+			}
+			if w := c.whole(); c.several() {
+				if sums[w] += partOf(seat.units, p.bound()); w.passed+sums[w] > overtakenBySeveral*billion {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
 
 // pass counts units of p that go ahead of r there.
 func (p *pool) pass(r *request, units int) {
@@ -194,9 +215,9 @@ func (p *pool) pass(r *request, units int) {
 	}
 }
 
-// partOf returns units as a part of bound, rounded up.
+// partOf returns units as a part of bound, in billionths, rounded up; see [request.passed].
 func partOf(units, bound int) int {
-	hi, lo := bits.Mul64(uint64(units), whole)
+	hi, lo := bits.Mul64(uint64(units), billion)
 	part, rest := bits.Div64(hi, lo, uint64(max(bound, 1)))
 	if rest > 0 {
 		part++
@@ -207,7 +228,7 @@ func partOf(units, bound int) int {
 // unitsOfPart returns the units of a part of bound, rounded down.
 func unitsOfPart(part, bound int) int {
 	hi, lo := bits.Mul64(uint64(part), uint64(bound))
-	units, _ := bits.Div64(hi, lo, whole)
+	units, _ := bits.Div64(hi, lo, billion)
 	return int(units)
 }
 
@@ -215,7 +236,7 @@ func unitsOfPart(part, bound int) int {
 func (p *pool) overtakes(r *request) (overtaken, most int) {
 	bound := p.bound()
 	if r.several() {
-		return unitsOfPart(r.whole().passed, bound), OvertakenBySeveral * bound
+		return unitsOfPart(r.whole().passed, bound), overtakenBySeveral * bound
 	}
 	return r.overtaken, bound
 }

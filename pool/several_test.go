@@ -107,6 +107,37 @@ func TestSeveralOvertaken(t *testing.T) {
 	}
 }
 
+// One grant of several pools takes a part in each, and all parts together must be allowed.
+func TestSeveralOvertakenByOneOfSeveral(t *testing.T) {
+	set := with(t, Config{Type: "a", Units: 10}, Config{Type: "b", Units: 10}, Config{Type: "c", Units: 1})
+	must(t, set, 0, Request{ID: "holder", Type: "c"}, "c-1")
+	r := together(t, "r", "a", "b", "c")
+	r.Weighted = true
+	must(t, set, 0, r)
+	for i, n := range []int{9, 6} {
+		x := together(t, fmt.Sprint("x", i), "a", fmt.Sprint("b=", n))
+		x.Count, x.Weighted = n, true
+		if leases, err := set.Acquire(0, x); err != nil || len(leases) != 2 {
+			t.Fatalf("%d of each: %v, %v", n, leases, err)
+		}
+		set.Cancel(0, x.ID)
+	}
+	later := together(t, "later", "a", "b=6")
+	later.Count, later.Weighted = 6, true
+	must(t, set, 0, later) // 1.2, where 1 is left
+	must(t, set, 0, Request{ID: "all of a", Type: "a", Ask: Ask{Count: 10, Weighted: true}}, "a-3")
+	set.Cancel(0, "all of a")
+	if o := orderOf(t, set, 0, "r"); o.Overtaken != 40 || o.MayOvertake != 40 {
+		t.Errorf("%+v", o)
+	}
+	set.Cancel(0, "holder")
+	for _, id := range []string{"r", "later"} {
+		if st, _ := set.Status(0, id); st.State != StateGranted {
+			t.Errorf("%s: %+v", id, st)
+		}
+	}
+}
+
 // While one pool is paused, or too small, the request is passed over in the others, and not counted as
 // overtaken; then it has its place again.
 func TestSeveralKeptOut(t *testing.T) {

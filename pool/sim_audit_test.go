@@ -331,7 +331,7 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 	}
 	before := 0
 	for _, other := range p.queue[:p.place(r)] {
-		if !other.isShut() && !other.pool.shuts(other) && !other.pool.behindWriter(other) && !p.tooFew(other) {
+		if !other.isShut() && !other.pool.shuts(other) && !other.pool.behindWriter(other) {
 			before += other.in(p)
 		}
 	}
@@ -377,14 +377,15 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
+	case r.Name != "" && p.shuts(r):
+		return m.whyNotFree(r.Name)
 	case r.isShut() && p.tooFew(r):
+		m.count("reservations leave too few")
 		return fmt.Sprintf("wants %d, %d of %d reserved", r.in(p), len(p.out), p.capacity())
 	case r.isShut() && r.in(p) > p.capacity():
 		return fmt.Sprint("wants ", r.in(p))
 	case r.isShut(), r.pool != p && (r.pool.shuts(r) || r.pool.behindKey(r)):
 		return m.waitsElsewhere(p, r)
-	case r.Name != "" && p.shuts(r):
-		return m.whyNotFree(r.Name)
 	case r.pool == p && p.shuts(r) && !m.isKeyOfLease(p, r.Key):
 		locks := m.locksOf(p)
 		locks = slices.DeleteFunc(locks, func(l Locked) bool { return l.Key != r.Key })
@@ -394,11 +395,6 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	case r.pool == p && p.behindWriter(r):
 		m.count("behind a writer")
 		return "behind a writer"
-	case p.tooFew(r):
-		m.count("reservations leave too few")
-		return fmt.Sprintf("wants %d, %d of %d reserved", r.units, len(p.out), p.capacity())
-	case p.behindTooFew(r):
-		return "behind"
 	case free <= 0 && m.fitsAfterLocks(p, r) > 0:
 		return lockedUntil(m.fitsAfterLocks(p, r))
 	case free <= 0:

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -97,5 +98,48 @@ func TestAlsoNeedsEachPool(t *testing.T) {
 	}
 	if err := c.mayOperateOn("a", "c"); err == nil {
 		t.Error("an operator of a may remove a request of a and c")
+	}
+}
+
+// A request that was granted gets its answer again, although new names would make the answer too long.
+func TestAlsoAgainAfterLongerNames(t *testing.T) {
+	named := func(begin string) (all []pool.Config) {
+		for _, typ := range []string{"a", "b"} {
+			c := pool.Config{Type: typ}
+			for i := range 1500 {
+				c.Names = append(c.Names, typ+begin+strconv.Itoa(i))
+			}
+			all = append(all, c)
+		}
+		return all
+	}
+	p := start(t, Options{Pools: named("")})
+	query := "type=a&count=1500&wire=3&also=b%3D1500&request_id="
+	p.granted(query + "r1")
+	if err := p.server.SetPools(named(strings.Repeat("n", 240))); err != nil {
+		t.Fatal(err)
+	}
+	if again := p.granted(query + "r1"); len(again.Leases) != 3000 {
+		t.Errorf("again %d leases", len(again.Leases))
+	}
+	if r := p.acquire(query + "r2"); r.status != 400 || !strings.Contains(r.body, "in one answer") {
+		t.Errorf("a new request: %d %.200s", r.status, r.body)
+	}
+}
+
+// A caller releases by its id only a request all of whose types it may act on.
+func TestReleaseOfSeveralNeedsEachPool(t *testing.T) {
+	set, err := pool.New(threePools(), pool.Snapshot{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := set.Acquire(0, pool.Request{ID: "r", Type: "a", Owner: "o", Ask: pool.Ask{Also: "b"}}); err != nil {
+		t.Fatal(err)
+	}
+	for pools, allowed := range map[string]bool{"a": false, "b": false, "a b": true} {
+		c := callerOf(auth.Caller{Name: "job", Rights: auth.Rights{Pools: strings.Fields(pools)}})
+		if err := c.mayRelease(set, 0, &leaseapi.ReleaseRequest{RequestIDs: []string{"r"}}); (err == nil) != allowed {
+			t.Errorf("of %s: %v", pools, err)
+		}
 	}
 }

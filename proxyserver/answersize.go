@@ -16,14 +16,14 @@ const besideNames = 80
 // checkAnswer refuses a new request for so many leases that the answer to its grant, or
 // the handle of its client, would be larger than our clients read.
 func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
+	if hasRoom(q) || q.Also == "" && q.Weighted && set.Counted(q.Type) {
+		return nil
+	}
+	if _, _, known := set.Request(now, q.ID); known { // the names may be longer by now
+		return nil
+	}
 	if q.Also != "" {
 		return checkAnswerOf(set, q)
-	}
-	if q.Count <= leaseapi.MaxBody/(2*longestInJSON+besideNames) || q.Weighted && set.Counted(q.Type) {
-		return nil
-	}
-	if _, _, known := set.Request(now, q.ID); known {
-		return nil
 	}
 	capacity, longest := set.Extent(q.Type, sizeInJSON)
 	most := leaseapi.MaxBody / (2*longest + besideNames)
@@ -31,6 +31,19 @@ func checkAnswer(set *pool.Set, now time.Duration, q pool.Request) error {
 		return nil
 	}
 	return fmt.Errorf("%w in one answer: %d asked for, and with names as long as these %d have room", pool.ErrTooMany, q.Count, most)
+}
+
+// hasRoom reports whether the answer to q is small enough, however long the names are.
+func hasRoom(q pool.Request) bool {
+	count := max(q.Count, 1)
+	for _, a := range q.Others() {
+		count += max(a.Count, 1)
+	}
+	size := 2*longestInJSON + besideNames
+	if q.Also != "" {
+		size += 2 * longestInJSON // the type
+	}
+	return count <= leaseapi.MaxBody/size
 }
 
 // checkAnswerOf is checkAnswer for a request of several types, each of whose leases also has its type.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -116,7 +117,8 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req *leaseapi.Relea
 		return nil
 	}
 	for _, id := range req.RequestIDs {
-		if q, _, known := set.Request(now, id); known && !c.may(q.Type, q.Owner) {
+		q, _, known := set.Request(now, id)
+		if known && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.may(typ, q.Owner) }) {
 			return forbiddenRequest(id)
 		}
 	}
