@@ -163,8 +163,9 @@ func (s *Set) acquireAgain(r *request, q Request) ([]Lease, error) {
 	if r.queued() {
 		r.attached++
 		s.clientReturned(r)
-		s.serve()
+		s.grantTouched()
 	}
+	defer s.serve()
 	if !r.queued() {
 		for _, l := range r.leases {
 			if l.Provisional && l.Broken == "" {
@@ -176,7 +177,6 @@ func (s *Set) acquireAgain(r *request, q Request) ([]Lease, error) {
 	if q.Try {
 		err := &ExhaustedError{s.standing(r)}
 		s.drop(r, err)
-		s.serve()
 		return nil, err
 	}
 	return nil, nil

@@ -7,14 +7,23 @@ import (
 	"time"
 )
 
-// serve makes the grants that are possible in the touched pools. In each the first active waiter
-// that no key keeps out is next, and while it does not fit, others may overtake it: see nextGrant.
-// Nobody does while the pace delays a grant, or while the pool is paused.
+// serve makes the grants that are possible in the touched pools, at the end of a call.
+func (g *ledger) serve() {
+	g.grantTouched()
+	for _, p := range g.touched {
+		p.idle = p.next.Len() == 0
+	}
+	g.touched = g.touched[:0]
+}
+
+// grantTouched makes the grants of serve. In each pool the first active waiter that no key keeps out is
+// next, and while it does not fit, others may overtake it: see nextGrant. Nobody does while the pace
+// delays a grant, or while the pool is paused.
 //
 // While requests of several pools wait, the first in the order over all touched pools goes first:
 // otherwise a request might be overtaken in one pool only because the one ahead of it in another,
 // which fits, was not granted yet.
-func (g *ledger) serve() {
+func (g *ledger) grantTouched() {
 	for i := 0; i < len(g.touched); { // a grant may touch more
 		pools := g.touched[i:]
 		if g.several == 0 {
@@ -31,11 +40,10 @@ func (g *ledger) serve() {
 			continue
 		}
 		for _, p := range pools {
-			p.touched, p.idle = false, p.next.Len() == 0
+			p.touched = false
 		}
 		i += len(pools)
 	}
-	g.touched = g.touched[:0]
 }
 
 // dueGrant is nextGrant if that grant may be made now. Otherwise it sets the timer of p, if only the

@@ -283,3 +283,25 @@ func TestSeveralRestart(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 }
+
+// A request that comes back, and does not wait, makes room for the next of its key in the same call.
+// In a pool that only that one wants, somebody has been next all the time: the pace counts from before.
+func TestSeveralPaceOverABriefReturn(t *testing.T) {
+	set := with(t, Config{Type: "few", Names: numbered("few", 1)}, Config{Type: "units", Units: 10},
+		Config{Type: "more", Names: numbered("more", 4), Pace: 10 * s})
+	holder := must(t, set, 0, Request{ID: "holder", Type: "few"}, "few-0")
+	first, second := together(t, "first", "few", "units"), together(t, "second", "few", "more")
+	first.Key, second.Key = "k", "k"
+	must(t, set, 0, first)
+	must(t, set, 0, second)
+	set.Detach(1*s, "first", 0)
+	first.Try = true
+	refuse(t, set, 20*s, first, ErrExhausted)
+	set.Release(21*s, ref(holder[0]), 0)
+	set.Acquire(21*s, Request{ID: "next", Type: "more"})
+	set.Drain()
+	set.Advance(26*s - 1)
+	changed(t, set)
+	set.Advance(26 * s)
+	changed(t, set, "granted next [more-1]")
+}
