@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -163,20 +164,30 @@ func (l *ledger) die(ctx context.Context, c *http.Client, leases []leaseapi.Leas
 // and after the look must be there, with its owner.
 func (l *ledger) compare(ctx context.Context, c *http.Client) (clock time.Duration) {
 	before := l.snapshot()
-	got, err := insist(ctx, c, "GET", "/pools", "")
-	var pools leaseapi.PoolsReply
-	if err != nil || json.Unmarshal([]byte(got.body), &pools) != nil || len(pools.Pools) != len(campaignPools()) {
-		l.t.Errorf("pools: %d %s, %v", got.status, got.body, err)
-		return 0
-	}
 	server := make(map[string]leaseapi.PoolLease)
-	for _, p := range pools.Pools {
-		if p.InUse > p.Capacity {
-			l.t.Errorf("%d of %d are in use", p.InUse, p.Capacity)
+	seen := make(map[string]bool) // types
+	for after := ""; ; {
+		got, err := insist(ctx, c, "GET", "/pools?after="+url.QueryEscape(after), "")
+		var page leaseapi.PoolsReply
+		if err != nil || got.status != 200 || json.Unmarshal([]byte(got.body), &page) != nil {
+			l.t.Errorf("pools: %d %s, %v", got.status, got.body, err)
+			return 0
 		}
-		for _, lease := range p.Leases {
-			server[lease.Name] = lease
+		for _, p := range page.Pools {
+			seen[p.Type] = true
+			if p.InUse > p.Capacity {
+				l.t.Errorf("%d of %d are in use", p.InUse, p.Capacity)
+			}
+			for _, lease := range p.Leases {
+				server[lease.Name] = lease
+			}
 		}
+		if after = page.Next; after == "" { // those who left the queue may fill a page
+			break
+		}
+	}
+	if len(seen) != len(campaignPools()) {
+		l.t.Errorf("the pools are %v", slices.Sorted(maps.Keys(seen)))
 	}
 	for name, e := range l.snapshot() {
 		if before[name] == e && (server[name].Lease != e.Lease || server[name].Owner != e.owner) {
