@@ -152,11 +152,11 @@ func usageOf(pid int) (u usage, err error) {
 	if err != nil {
 		return u, err
 	}
-	var size, pages float64
-	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
+	var size, pages, ofFiles float64 // proc_pid_statm(5)
+	if _, err := fmt.Sscan(string(text), &size, &pages, &ofFiles); err != nil {
 		return u, fmt.Errorf("read %s/statm: %w", dir, err)
 	}
-	u.memory = pages * float64(os.Getpagesize())
+	u.memory = (pages - ofFiles) * float64(os.Getpagesize()) // the system can take those of files back
 
 	// schedstat counts nanoseconds, where stat counts in ticks of 10 ms.
 	tasks, err := os.ReadDir(dir + "/task")
