@@ -160,7 +160,7 @@ func FuzzWithoutToken(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, method, target, body, token string) {
 		if strings.TrimSpace(token) == "r-token-0123456789" || strings.TrimSpace(token) == "r-second-0123456789" || strings.TrimSpace(token) == "o-token-0123456789" {
-			t.Skip("the token of the holder, or of an admin")
+			return // the token of the holder, or of an admin
 		}
 		s := newFuzzed(t, &auth.Config{Tokens: tokens})
 		s.token = "r-token-0123456789"
