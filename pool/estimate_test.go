@@ -234,3 +234,20 @@ func TestEstimateCountsOvertaking(t *testing.T) {
 		t.Errorf("large: %v, want %v", got, want)
 	}
 }
+
+// A request for more names than reservations without an end leave has no estimate: any would be wrong.
+// If one of the reservations ends by itself, it has one.
+func TestNoEstimateBesideReservations(t *testing.T) {
+	set, start := heldBefore(t, 3, 60*s, 60*s)
+	firm(t, set, start, "x", "t-2")
+	reserve(t, set, start, "t-1", "alice", 0)
+	must(t, set, start, Request{ID: "two", Type: "t", Ask: Ask{Count: 2}})
+	must(t, set, start, Request{ID: "three", Type: "t", Ask: Ask{Count: 3}})
+	if two, three := estimates(set, start, "two"), estimates(set, start, "three"); two[1] == 0 || three[1] != 0 {
+		t.Errorf("%v, %v", two, three)
+	}
+	reserve(t, set, start, "t-1", "alice", 100*s)
+	if three := estimates(set, start, "three"); three[1] == 0 {
+		t.Errorf("%v", three)
+	}
+}

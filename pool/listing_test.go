@@ -95,3 +95,21 @@ func TestListedWaiters(t *testing.T) {
 		}
 	}
 }
+
+// A part of the list says of each waiter what the whole list does.
+func TestPartOfWaiters(t *testing.T) {
+	set, start := heldBefore(t, 1, 60*s, 60*s)
+	firm(t, set, start, "x", "t-0")
+	for _, id := range []string{"a", "b", "c"} {
+		must(t, set, start, req(id))
+	}
+	all := set.Waiters(start, "t", 0, ListedWaiters)
+	if len(all) != 3 || all[2].Estimate <= all[1].Estimate {
+		t.Fatalf("%+v", all)
+	}
+	for after := range all {
+		if got := set.Waiters(start, "t", after, 1); len(got) != 1 || got[0] != all[after] {
+			t.Errorf("after %d: %+v, want %+v", after, got, all[after])
+		}
+	}
+}

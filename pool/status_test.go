@@ -100,7 +100,7 @@ func TestLacksOfATurn(t *testing.T) {
 }
 
 func TestPools(t *testing.T) {
-	set := with(t, Config{Type: "z", Names: []string{"z"}}, Config{Type: "t", Names: numbered("t", 2)})
+	set := with(t, Config{Type: "z", Names: []string{"z"}, Adapt: &Adapt{Floor: 1}}, Config{Type: "t", Names: numbered("t", 2)})
 	must(t, set, 1*s, req("a"), "t-0")
 	must(t, set, 2*s, req("b"), "t-1")
 	must(t, set, 3*s, req("c"))
@@ -111,6 +111,9 @@ func TestPools(t *testing.T) {
 		t.Fatalf("pools %+v", pools)
 	}
 	p := pools[1]
+	if !pools[0].Adapt || p.Adapt {
+		t.Errorf("pools that adapt: %v, %v", pools[0].Adapt, p.Adapt)
+	}
 	if p.Capacity != 2 || p.InUse != 2 || p.Waiting != 1 || p.OldestWaiting != 2*s {
 		t.Errorf("pool %+v", p)
 	}
