@@ -79,7 +79,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		l.kind = lockfile.KindAcquire
 	}
 	h.settleDead(ctx, name)
-	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle.Path(), l.record))
+	return l, h.journal.begin(ctx, l.record.Intent(l.record.RequestID, l.kind, l.handle.Path()))
 }
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
@@ -126,7 +126,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		if before.State != "" {
 			swaps, err := l.swaps(ctx, before)
 			if err != nil {
-				return fmt.Errorf("release %s: %w", describeRecord(before), err)
+				return fmt.Errorf("release %s: %w", before.Describe(), err)
 			}
 			if swaps {
 				l.replaced, l.record.Replaces, l.record.Store = before, before.Leases, before.Store
@@ -149,7 +149,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 // proxy that granted the lease can do that, and its release has nothing to tell but that it is over.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
-	if r.State != lockfile.StateHeld || !certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+	if r.State != lockfile.StateHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)
@@ -182,7 +182,7 @@ const lookTime = 2 * time.Second
 // ended tells whether the lease that a handle holds is known to have ended: it was given back by
 // its name, or lost.
 func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
-	if r.State != lockfile.StateHeld || bareHandle(r) || len(r.Earlier) > 0 {
+	if r.State != lockfile.StateHeld || r.Bare() || len(r.Earlier) > 0 {
 		return false
 	}
 	if r.Adapter != "" {
@@ -234,7 +234,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	failpoint.Here("names-in-handle")
 	l.sayReplaced(ctx)
 	if list := lockfile.List(l.record.SharedList); list != "" {
-		return list.Append(ctx, grantsOf(l.record))
+		return list.Append(ctx, l.record.Grants())
 	}
 	return nil
 }

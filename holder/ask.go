@@ -39,7 +39,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 		TTL:        r.TTL,
 		Wait:       r.WaitTimeout,
 		Tried:      r.tried,
-		Replaces:   wireLeases(l.record.Replaces),
+		Replaces:   lockfile.Wire(l.record.Replaces),
 		OnTaken:    func() { l.taken = true },
 		OnQueued:   func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },
 		OnTrouble:  wait.SetTrouble,

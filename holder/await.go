@@ -71,7 +71,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	defer cancel()
 	old, next := l.record.RequestID, l.record
 	next.RequestID = rand.Text()
-	if err := l.h.journal.begin(ctx, intentOf(next.RequestID, l.kind, l.handle.Path(), next)); err != nil {
+	if err := l.h.journal.begin(ctx, next.Intent(next.RequestID, l.kind, l.handle.Path())); err != nil {
 		return err
 	}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {

@@ -74,8 +74,8 @@ func (g *givingBack) all(ctx context.Context, tx *lockfile.Tx) error {
 	if err := g.earlier(ctx, tx); err != nil {
 		return advise(errors.Join(err, tx.Save()), "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
-	if bareHandle(tx.Record) {
-		released, err := g.h.releaseNamed(ctx, Named{grants: grantsOf(tx.Record), learned: g.learned, handle: tx.Path()}, 0)
+	if tx.Record.Bare() {
+		released, err := g.h.releaseNamed(ctx, Named{grants: tx.Record.Grants(), learned: g.learned, handle: tx.Path()}, 0)
 		if g.released = append(g.released, released...); err != nil {
 			return advise(err, "handle %s is left as it is: release it again", tx.Path())
 		}
@@ -101,11 +101,11 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	}
 	failpoint.Here("release-in-journal")
 	begun := r.State == lockfile.StateReleasing ||
-		certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.journal.releasedByRecover(r.RequestID)
+		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.journal.releasedByRecover(r.RequestID)
 	if !begun {
 		<-g.h.listening // the handle is written before the release is sent
 		tx.State = lockfile.StateReleasing
-		if err := tx.Save(); err != nil && !certain(r.Leases) {
+		if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
 			return err
 		} else if err != nil {
 			g.h.report.Debugf("%v: releasing all the same", err)
@@ -128,7 +128,7 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	}
 	if err != nil {
 		tx.State = lockfile.StateReleasing
-		err = errors.Join(fmt.Errorf("release %s: %w", describeRecord(r), err), tx.Save())
+		err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
 		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
 			return err // it says what to do
 		}
@@ -167,26 +167,11 @@ func (h *Holder) over(request string) {
 // written. It reports such a failure, and the release goes on without an entry.
 func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Record) (id string) {
 	id = rand.Text()
-	if err := h.journal.begin(ctx, intentOf(id, lockfile.KindRelease, handle, r)); err != nil {
+	if err := h.journal.begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
 		h.report.Debugf("%v", err)
 		return ""
 	}
 	return id
-}
-
-// intentOf returns the journal entry for an operation on the request of a handle's record.
-func intentOf(id string, kind lockfile.Kind, handle string, r lockfile.Record) lockfile.Intent {
-	return lockfile.Intent{
-		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: proxyIn(r), Type: r.Type, Count: r.Count, Owner: r.Owner,
-	}
-}
-
-// describeRecord names in an error what a record holds or waits for.
-func describeRecord(r lockfile.Record) string {
-	if len(r.Leases) == 0 {
-		return "request " + r.RequestID
-	}
-	return strings.Join(r.Names(), ", ")
 }
 
 // send gives back what a record holds, is releasing or waits for, and takes the names off their
@@ -207,7 +192,7 @@ func (h *Holder) send(ctx context.Context, p *v1.Proxy, handle string, r lockfil
 // leases the record's request got at a version-1 proxy, even if some of them were released.
 func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
 	owner := h.ownerOf(r.Owner)
-	if r.Adapter != "" || len(r.Leases) > 0 && !certain(r.Leases) {
+	if r.Adapter != "" || len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
 		can, err := p.Capabilities(ctx)
 		if err != nil {
 			return leaseapi.ReleaseReply{}, err
@@ -221,7 +206,7 @@ func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockf
 	if len(r.Leases) == 0 {
 		req.RequestIDs = []string{r.RequestID}
 	}
-	req.Leases = wireLeases(slices.Concat(r.Leases, r.Replaces))
+	req.Leases = lockfile.Wire(slices.Concat(r.Leases, r.Replaces))
 	if len(r.Leases) > 0 {
 		ending := h.endings.of(r.RequestID)
 		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(r.RequestID)
@@ -278,21 +263,9 @@ func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfil
 		return
 	}
 	r.Leases = leases
-	if err := lockfile.List(r.SharedList).Remove(ctx, grantsOf(r)); err != nil {
+	if err := lockfile.List(r.SharedList).Remove(ctx, r.Grants()); err != nil {
 		h.report.Failf("%v", err)
 	}
-}
-
-// grantsOf returns the leases of a record as a list has them.
-func grantsOf(r lockfile.Record) []lockfile.Grant {
-	grants := make([]lockfile.Grant, len(r.Leases))
-	for i, l := range r.Leases {
-		if r.Adapter != "" {
-			l.Generation = 0 // which means nothing elsewhere
-		}
-		grants[i] = lockfile.Grant{Lease: l, Store: r.Store, Adapter: r.Adapter, RequestID: r.RequestID, Owner: r.Owner, At: r.AcquiredAt}
-	}
-	return grants
 }
 
 // earlier gives back what a record of an older program owes beside its own request, and drops it
@@ -335,7 +308,7 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
 	}
 	var err error
-	if len(o.Leases) > 0 && !certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
+	if len(o.Leases) > 0 && !lockfile.Certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
 		g.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
 		err = g.h.adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
 	} else {
@@ -350,7 +323,7 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("release %s: %w", describeRecord(r), err)
+		return fmt.Errorf("release %s: %w", r.Describe(), err)
 	}
 	g.over = append(g.over, o.RequestID)
 	return nil
@@ -365,9 +338,9 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 		return nil, nil
 	}
 	released, found, err := h.giveBack(ctx, handle, same)
-	if isUnread(err) && certain(r.Leases) {
+	if isUnread(err) && lockfile.Certain(r.Leases) {
 		h.report.Debugf("%v: releasing all the same", err)
-		if released, err = h.sendOwn(ctx, r); err == nil && lasts(r.Leases, r.Adapter) {
+		if released, err = h.sendOwn(ctx, r); err == nil && r.Lasts() {
 			h.over(r.RequestID) // a further release could say nothing of it
 		} else {
 			h.journal.leave(r.RequestID) // recover removes the handle once it can be read
@@ -383,7 +356,7 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 // giveBackWithoutHandle gives back the lease of a record of this process, whose handle was
 // removed or replaced.
 func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
-	if !certain(r.Leases) {
+	if !lockfile.Certain(r.Leases) {
 		return nil, nil // the name may be somebody else's lease now
 	}
 	if !h.journal.stands(r.RequestID) {
@@ -406,7 +379,7 @@ func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []str
 		released, err = h.send(ctx, p, "", r)
 	}
 	if err != nil {
-		return released, fmt.Errorf("release %s: %w", describeRecord(r), err)
+		return released, fmt.Errorf("release %s: %w", r.Describe(), err)
 	}
 	return released, nil
 }

@@ -80,7 +80,7 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
 		return
 	}
-	if !lasts(r.Leases, r.Adapter) {
+	if !r.Lasts() {
 		h.report.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
 			handle.Path(), r.KeeperPID, leaseapi.Duration(r.TTL))
 		return

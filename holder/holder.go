@@ -102,6 +102,10 @@ func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client
 	return h.dialer.running(ctx, proxy)
 }
 
+// ProxyOf returns the proxy to ask about what a handle holds or waits for: the recorded one, unless
+// the user named another just now; "" if neither is known.
+func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.proxyOf(r.NamedProxy()) }
+
 // Owner returns the owner of this run.
 func (h *Holder) Owner() string { return h.owner() }
 

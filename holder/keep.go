@@ -126,7 +126,7 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 func (l *Lease) GivenBack() bool {
 	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
-	given := err == nil && (l.Is(r) && r.State != lockfile.StateHeld || replacedIn(r, l.record))
+	given := err == nil && (l.Is(r) && r.State != lockfile.StateHeld || r.WaitsInPlaceOf(l.record))
 	return l.over.Load() || begun || given || !l.h.journal.stands(l.record.RequestID)
 }
 

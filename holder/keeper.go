@@ -63,11 +63,11 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	if err != nil {
 		return err
 	}
-	if lasts(record.Leases, record.Adapter) {
+	if record.Lasts() {
 		// The lease does not end by itself, and the owner process does not notice a kill of
 		// this process.
 		entry := rand.Text()
-		if err := h.journal.begin(ctx, intentOf(entry, lockfile.KindKeep, handle.Path(), record)); err != nil {
+		if err := h.journal.begin(ctx, record.Intent(entry, lockfile.KindKeep, handle.Path())); err != nil {
 			return err
 		}
 		defer h.journal.settle(entry)
@@ -97,7 +97,7 @@ func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 
 // holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
 func (k *keeper) holds(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == k.request || replacedIn(r, k.record)
+	return r.State == lockfile.StateHeld && r.RequestID == k.request || r.WaitsInPlaceOf(k.record)
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
@@ -109,7 +109,7 @@ func (k *keeper) stillKept() bool {
 	r, err := k.handle.Read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return certain(k.record.Leases)
+		return lockfile.Certain(k.record.Leases)
 	case err != nil:
 		k.h.report.Debugf("%v", err)
 		return true
@@ -127,7 +127,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 			return k.orphaned(), nil
 		}
 		var late <-chan time.Time // nil: there is no late release, or the proxy does it
-		if !k.record.ReleaseAt.IsZero() && lasts(k.record.Leases, k.record.Adapter) {
+		if !k.record.ReleaseAt.IsZero() && k.record.Lasts() {
 			late = time.After(time.Until(k.record.ReleaseAt))
 		}
 		if late == nil && k.ended == nil {
@@ -151,17 +151,17 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 // only the keeper can give its own lease back.
 func (k *keeper) orphaned() bool {
 	r, err := k.handle.Read()
-	return err == nil && r.RequestID != k.request && certain(k.record.Leases) && !k.h.keepers.dismissed(k.request)
+	return err == nil && r.RequestID != k.request && lockfile.Certain(k.record.Leases) && !k.h.keepers.dismissed(k.request)
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
 func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
-	if k.ended == nil || lasts(r.Leases, r.Adapter) {
+	if k.ended == nil || r.Lasts() {
 		return
 	}
 	heartbeat := proxyclient.Heartbeat{
 		Client: client,
-		Leases: wireLeases(r.Leases),
+		Leases: lockfile.Wire(r.Leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint.Here("keeper-renewed")
 			k.h.keepers.touch(k.request)
@@ -255,7 +255,7 @@ const (
 func (k *keeper) giveBack(ctx context.Context) error {
 	failpoint.Here("keeper-due")
 	bound := keeperLastingTime
-	if !lasts(k.record.Leases, k.record.Adapter) {
+	if !k.record.Lasts() {
 		bound = max(k.record.TTL, keeperTry)
 	}
 	end := time.Now().Add(bound)
@@ -284,7 +284,7 @@ func (k *keeper) giveBack(ctx context.Context) error {
 func (k *keeper) beginRelease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
-	if err := k.h.journal.begin(ctx, intentOf(k.request, lockfile.KindRelease, k.handle.Path(), k.record)); err != nil {
+	if err := k.h.journal.begin(ctx, k.record.Intent(k.request, lockfile.KindRelease, k.handle.Path())); err != nil {
 		k.h.report.Debugf("%v", err)
 	}
 }

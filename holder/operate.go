@@ -3,9 +3,11 @@ package holder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -25,7 +27,7 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	if err != nil {
 		return 0, err
 	}
-	renewal, err := p.Renew(ctx, grantOf(r.Leases, r.Adapter).Grant.Leases, ttl)
+	renewal, err := p.Renew(ctx, v1.GrantOf(r.Leases, r.Adapter).Grant.Leases, ttl)
 	if err != nil {
 		return 0, err // it says what was tried, and names the lost leases
 	}
@@ -102,7 +104,7 @@ const maxResyncs = 3
 // differs from what the proxy says, an earlier resize was killed before it wrote the record: no
 // other resize is under way, since this one holds the lock of the handle.
 func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *lockfile.Tx, to Size) (units int, err error) {
-	lease := grantOf(tx.Leases, tx.Adapter).Grant.Leases[0]
+	lease := v1.GrantOf(tx.Leases, tx.Adapter).Grant.Leases[0]
 	for resyncs := 0; ; resyncs++ {
 		request := leaseapi.ResizeRequest{
 			Name: lease.Name, Generation: lease.Generation, From: tx.Units, After: new(tx.Resizes), Count: to.Count, Items: to.Items,
@@ -125,4 +127,26 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 		err = invalidError{err}
 	}
 	return 0, errors.Join(err, tx.Save())
+}
+
+// notHeldError is the error about a handle that holds no lease.
+func notHeldError(handle lockfile.Handle, r lockfile.Record) error {
+	if r.State == lockfile.StateQueued {
+		return fmt.Errorf("handle %s holds no lease yet: it waits for one: try again when it has one", handle.Path())
+	}
+	return fmt.Errorf("handle %s holds no lease: a release of it failed: release it again, or use leasectl reacquire", handle.Path())
+}
+
+// checkAcquired refuses a handle that holds no lease which was acquired into it. verb says in
+// the error what the caller wants to do with the lease.
+func checkAcquired(handle lockfile.Handle, r lockfile.Record, verb string) error {
+	switch {
+	case r.State == "":
+		return fmt.Errorf("handle %s is gone: there is no lease to %s: acquire one", handle.Path(), verb)
+	case r.State != lockfile.StateHeld:
+		return notHeldError(handle, r)
+	case r.Bare():
+		return fmt.Errorf("handle %s has names and nothing else, as a copy has: %s the handle that acquire wrote", handle.Path(), verb)
+	}
+	return nil
 }

@@ -97,7 +97,7 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 
 // unsettledIntent notes that an entry could not be settled, and that its handle failed with it.
 func (r *recovery) unsettledIntent(in lockfile.Intent, err error) {
-	r.fail(adviseForget(in.ID, fmt.Errorf("%s: %w", describeIntent(in), err)))
+	r.fail(adviseForget(in.ID, fmt.Errorf("%s: %w", in.Describe(), err)))
 	r.failedHandles = append(r.failedHandles, in.Handle)
 }
 
@@ -173,7 +173,7 @@ func (r *recovery) addAction(in lockfile.Intent, done settlement, result Result)
 		Message: done.text(in),
 	}
 	if result == Forgotten {
-		act.Message = fmt.Sprintf("forgotten: %s", describeIntent(in))
+		act.Message = fmt.Sprintf("forgotten: %s", in.Describe())
 	}
 	r.actions = append(r.actions, act)
 }
@@ -332,7 +332,7 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 	if record.State != lockfile.StateReleasing || slices.Contains(r.failedHandles, handle.Path()) {
 		return nil
 	}
-	proxy := proxyIn(record)
+	proxy := record.NamedProxy()
 	if err := r.outage(proxy); err != nil {
 		return err
 	}

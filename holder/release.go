@@ -83,7 +83,7 @@ var errOwnerGone = errors.New("the owner process is gone")
 func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile.Record, d Delay) (released []string, err error) {
 	same := Anything
 	if d.Time > 0 {
-		same = func(now lockfile.Record) bool { return sameGrant(now, r) }
+		same = func(now lockfile.Record) bool { return now.SameGrant(r) }
 		what := "the request of handle " + handle.Path() // which has no name yet
 		if names := r.NamesInFile(); len(names) > 0 {
 			what = strings.Join(names, ", ")
@@ -114,8 +114,8 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 	}
 	ctx, cancel := releaseContext(ctx)
 	defer cancel()
-	if bareHandle(r) {
-		n := Named{grants: grantsOf(r), learned: handle.Modified()}
+	if r.Bare() {
+		n := Named{grants: r.Grants(), learned: handle.Modified()}
 		err := h.ReleaseNamedDetached(ctx, n, delay)
 		if !errors.Is(err, errors.ErrUnsupported) {
 			return err
@@ -161,7 +161,7 @@ func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.R
 		adopted.Leases = append(adopted.Leases, lockfile.Lease{Name: l.Name, Generation: held.Generation})
 	}
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if !sameGrant(tx.Record, r) {
+		if !tx.Record.SameGrant(r) {
 			return ErrReplaced
 		}
 		tx.Record = adopted
@@ -186,11 +186,11 @@ func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, del
 // notes in the handle when that will be. It returns the leases that are over already, and why. The
 // error is [errors.ErrUnsupported] with a version-1 proxy.
 func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lockfile.Record, delay time.Duration) (over []leaseapi.Lost, err error) {
-	if lasts(r.Leases, r.Adapter) {
+	if r.Lasts() {
 		return nil, fmt.Errorf("put the release off by %s: %w by a version-1 proxy", leaseapi.Duration(delay), errors.ErrUnsupported)
 	}
 	begun := time.Now()
-	reply, err := p.Client.Release(ctx, leaseapi.ReleaseRequest{Leases: wireLeases(r.Leases), Delay: leaseapi.Duration(delay)})
+	reply, err := p.Client.Release(ctx, leaseapi.ReleaseRequest{Leases: lockfile.Wire(r.Leases), Delay: leaseapi.Duration(delay)})
 	if err != nil {
 		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
@@ -218,7 +218,7 @@ func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lo
 func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ownerPID int, delay time.Duration) error {
 	at := time.Now().Add(delay).Round(time.Millisecond)
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
+		if tx.State != lockfile.StateHeld || !tx.Record.SameGrant(r) {
 			return ErrReplaced
 		}
 		tx.ReleaseAt = at

@@ -35,7 +35,7 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		done, err := s.settleIntent(ctx, in)
 		switch {
 		case err != nil:
-			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
+			h.report.Debugf("journal: %s: %v", in.Describe(), err)
 			if !isUnread(err) {
 				cancel() // the other entries would fail for the same reason
 			}
@@ -172,7 +172,7 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released [
 
 // text says how an intent was settled.
 func (d settlement) text(in lockfile.Intent) string {
-	who := describeIntent(in)
+	who := in.Describe()
 	switch {
 	case d.orphaned:
 		return fmt.Sprintf("unconfirmed: %s: nobody releases it any more: leasectl release --handle %s does, unless it was released in another way: %s",
@@ -193,19 +193,4 @@ func (d settlement) text(in lockfile.Intent) string {
 		return fmt.Sprintf("nothing left to release in handle %s: %s", in.Handle, who)
 	}
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
-}
-
-// describeIntent names an intent's operation and process, and says how the process ended.
-func describeIntent(in lockfile.Intent) string {
-	what := map[lockfile.Kind]string{
-		lockfile.KindAcquire: "acquire",
-		lockfile.KindExec:    "exec",
-		lockfile.KindRelease: "release",
-		lockfile.KindKeep:    "keeper",
-	}[in.Kind]
-	how := "was killed"
-	if in.Left {
-		how = "failed"
-	}
-	return fmt.Sprintf("%s %s (process %d) %s", what, in.ID, in.PID, how)
 }

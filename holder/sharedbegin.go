@@ -217,7 +217,7 @@ func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 
 // noticeVersionOne tells the user that leases of a version-1 proxy do not linger.
 func (s *sharedAcquire) noticeVersionOne(r lockfile.Round) {
-	if s.asked.Linger > 0 && !renews(r) && r.Service == nil {
+	if s.asked.Linger > 0 && !r.Renews() && r.Service == nil {
 		s.h.report.Notef("--linger: the proxy speaks version 1, whose leases do not end by themselves: the last user gives the lease back at once")
 	}
 }

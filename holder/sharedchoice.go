@@ -51,14 +51,14 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 		return choice{}, conflict
 	case newest.State != lockfile.RoundHeld && (live || kept):
 		return choice{do: awaitRound, round: *newest}, nil
-	case newest.Expired(l.now()) && (newest.Closed(l.now()) || renews(*newest)):
+	case newest.Expired(l.now()) && (newest.Closed(l.now()) || newest.Renews()):
 		// A version-1 proxy is not asked whether a lease is free: it cannot say no.
 		c := choice{do: beginRound}
 		if !newest.Closed(l.now()) {
 			c.behind = newest.ID
 		}
 		return c, nil
-	case live || kept || !renews(*newest):
+	case live || kept || !newest.Renews():
 		return choice{do: joinRound, round: *newest}, nil
 	}
 	return choice{do: reviveRound, round: *newest}, nil

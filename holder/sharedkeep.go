@@ -39,7 +39,7 @@ type roundKeeper struct {
 
 // run keeps the round until ctx ends, or the lease is lost for good.
 func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
-	if !renews(k.seen) {
+	if !k.seen.Renews() {
 		k.watchService(ctx) // the leases last until they are released
 		return
 	}

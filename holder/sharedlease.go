@@ -159,11 +159,6 @@ func (l sharedLease) useLoss(r *lockfile.Round) error {
 	return l.serviceLoss(r)
 }
 
-// renews tells whether a round's lease ends unless it is renewed.
-func renews(r lockfile.Round) bool {
-	return len(r.Leases) > 0 && !lasts(r.Leases, r.Adapter)
-}
-
 // describeUse names the use that a command has of a round.
 func describeUse(shown string, r lockfile.Round, n int) string {
 	of := ""
@@ -181,5 +176,5 @@ func stillHeld(round lockfile.Round) bool {
 		return false
 	}
 	r, err := handle.Read()
-	return err == nil && unreleased(r)
+	return err == nil && r.Unreleased()
 }

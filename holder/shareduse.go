@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/failpoint"
+	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -24,7 +25,7 @@ type sharedUse struct {
 // roundLease returns the lease of a round, with p as the part of the caller.
 func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 	handle, _ := lockfile.OpenHandle(r.Handle) // no error: it was opened when the round began
-	grant := grantOf(r.Leases, r.Adapter)
+	grant := v1.GrantOf(r.Leases, r.Adapter)
 	units := r.Units
 	if units > 0 { // a resize writes the new number into the handle
 		if now, err := handle.Read(); err == nil && now.RequestID == r.RequestID && now.Units > 0 {
@@ -71,7 +72,7 @@ func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Durat
 	if err != nil {
 		return err
 	}
-	renewal, err := client.Renew(ctx, wireLeases(r.Leases), ttl)
+	renewal, err := client.Renew(ctx, lockfile.Wire(r.Leases), ttl)
 	failpoint.Here("round-renewal-answered")
 	lost, isLost := errors.AsType[*proxyclient.LostError](err)
 	if err != nil && !isLost {
@@ -135,15 +136,15 @@ func (h *Holder) giveBackRound(ctx context.Context, file lockfile.Shared, r lock
 	l := roundLease(h, r, nil)
 	handle, err := OpenHandle(r.Handle)
 	switch {
-	case !certain(l.record.Leases) && err == nil:
+	case !lockfile.Certain(l.record.Leases) && err == nil:
 		released, _, err = h.giveBack(ctx, handle, Anything)
 		return released, err
-	case !certain(l.record.Leases):
+	case !lockfile.Certain(l.record.Leases):
 		return nil, err
 	case err != nil: // something else is at its path
 		return h.giveBackWithoutHandle(ctx, l.record)
 	}
-	notBare := func(r lockfile.Record) bool { return !bareHandle(r) } // a bare handle may be any text
+	notBare := func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
 	return h.giveBackOwn(ctx, handle, notBare, l.record)
 }
 
@@ -177,7 +178,7 @@ func (u *sharedUse) endUse(ctx context.Context) (left leftRound, err error) {
 			return tx.End(u.use)
 		}
 		r.By, r.State = u.use.N, lockfile.RoundReleasing
-		if u.asked.Linger > 0 && renews(*r) && !u.roundEnded(r) && !r.Expired(u.now()) {
+		if u.asked.Linger > 0 && r.Renews() && !u.roundEnded(r) && !r.Expired(u.now()) {
 			// The lease lasts until this deadline even if the renewal fails.
 			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
 		}

@@ -159,7 +159,7 @@ func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.
 	known := []leaseapi.PoolLease{}
 	for _, p := range all.Pools {
 		for _, l := range p.Leases {
-			if holder.Holds(record, l.Lease) {
+			if record.Holds(l.Lease) {
 				known = append(known, l)
 			}
 		}
