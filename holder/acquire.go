@@ -79,7 +79,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		l.kind = lockfile.KindAcquire
 	}
 	h.settleDead(ctx, name)
-	return l, h.journal.begin(ctx, l.record.Intent(l.record.RequestID, l.kind, l.handle.Path()))
+	return l, h.journal.Begin(ctx, l.record.Intent(l.record.RequestID, l.kind, l.handle.Path()))
 }
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
@@ -280,9 +280,9 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 		_, failed = l.Release(ctx)
 	}
 	if failed != nil || unclear {
-		l.h.journal.leave(l.record.RequestID)
+		l.h.journal.Leave(l.record.RequestID)
 	} else {
-		l.h.journal.settle(l.record.RequestID)
+		l.h.journal.Settle(l.record.RequestID)
 	}
 	if failed != nil {
 		return fmt.Errorf("%w; and giving back failed: %w", err, failed)

@@ -177,7 +177,7 @@ func TestRollbackThatFails(t *testing.T) {
 		t.Errorf("error %v, released %v", err, w.proxy.released())
 	}
 	handed := 0
-	dead := w.Holder.journal.file().SettleDead(t.Context(), func(in lockfile.Intent) bool { handed++; return false })
+	dead := w.Holder.journal.Journal().SettleDead(t.Context(), func(in lockfile.Intent) bool { handed++; return false })
 	if dead != nil || handed != 1 {
 		t.Errorf("the journal hands on %d entries, %v", handed, dead)
 	}

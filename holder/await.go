@@ -71,7 +71,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	defer cancel()
 	old, next := l.record.RequestID, l.record
 	next.RequestID = rand.Text()
-	if err := l.h.journal.begin(ctx, next.Intent(next.RequestID, l.kind, l.handle.Path())); err != nil {
+	if err := l.h.journal.Begin(ctx, next.Intent(next.RequestID, l.kind, l.handle.Path())); err != nil {
 		return err
 	}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -84,11 +84,11 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		l.h.journal.settle(next.RequestID) // nothing was sent
+		l.h.journal.Settle(next.RequestID) // nothing was sent
 		return err
 	}
 	l.record = next
-	l.h.journal.settle(old) // the old request has ended
+	l.h.journal.Settle(old) // the old request has ended
 	failpoint.Here("request-anew")
 	return nil
 }

@@ -151,7 +151,7 @@ func (d *dialer) dial(ctx context.Context, proxy string) (*v1.Proxy, error) {
 
 // ensureLocal starts the local proxy of a state directory unless it runs.
 func (d *dialer) ensureLocal(ctx context.Context, dir string) error {
-	if err := makeStateDir(dir); err != nil {
+	if err := lockfile.MakeStateDir(dir); err != nil {
 		return err
 	}
 	err := local.Proxy{Dir: dir, Pools: d.Pools, Debugf: d.report.Debugf}.Ensure(ctx)

@@ -96,12 +96,12 @@ func (g *givingBack) all(ctx context.Context, tx *lockfile.Tx) error {
 // same: a process that finds the old record releases it again, which does nothing.
 func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	r := tx.Record
-	if !g.journaled && !g.h.journal.covers(r.RequestID) {
+	if !g.journaled && !g.h.journal.Covers(r.RequestID) {
 		g.entry = g.h.beginRelease(ctx, tx.Path(), r)
 	}
 	failpoint.Here("release-in-journal")
 	begun := r.State == lockfile.StateReleasing ||
-		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.journal.releasedByRecover(r.RequestID)
+		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.journal.ReleasedByRecover(r.RequestID)
 	if !begun {
 		<-g.h.listening // the handle is written before the release is sent
 		tx.State = lockfile.StateReleasing
@@ -145,20 +145,20 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 // settle ends a givingBack that came to err, after the handle was written.
 func (g *givingBack) settle(err error) {
 	if err != nil {
-		g.h.journal.leave(g.entry)
+		g.h.journal.Leave(g.entry)
 		return
 	}
 	failpoint.Here("handle-removed")
 	for _, request := range g.over {
 		g.h.over(request)
 	}
-	g.h.journal.settle(g.entry)
+	g.h.journal.Settle(g.entry)
 }
 
 // over removes the traces of a request whose leases were given back: its journal entry, whichever
 // process has it, and its keeper.
 func (h *Holder) over(request string) {
-	h.journal.done(request)
+	h.journal.Over(request)
 	h.keepers.dismiss(request)
 }
 
@@ -167,7 +167,7 @@ func (h *Holder) over(request string) {
 // written. It reports such a failure, and the release goes on without an entry.
 func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Record) (id string) {
 	id = rand.Text()
-	if err := h.journal.begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
+	if err := h.journal.Begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
 		h.report.Debugf("%v", err)
 		return ""
 	}
@@ -333,8 +333,8 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 // or cannot be read, it releases the lease of r without the handle: a command may have removed
 // or replaced it. It does nothing if another process has given the lease back.
 func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
-	if !h.journal.stands(r.RequestID) {
-		h.journal.settle(r.RequestID)
+	if !h.journal.Stands(r.RequestID) {
+		h.journal.Settle(r.RequestID)
 		return nil, nil
 	}
 	released, found, err := h.giveBack(ctx, handle, same)
@@ -343,7 +343,7 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 		if released, err = h.sendOwn(ctx, r); err == nil && r.Lasts() {
 			h.over(r.RequestID) // a further release could say nothing of it
 		} else {
-			h.journal.leave(r.RequestID) // recover removes the handle once it can be read
+			h.journal.Leave(r.RequestID) // recover removes the handle once it can be read
 		}
 		return released, err
 	}
@@ -359,8 +359,8 @@ func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (
 	if !lockfile.Certain(r.Leases) {
 		return nil, nil // the name may be somebody else's lease now
 	}
-	if !h.journal.stands(r.RequestID) {
-		h.journal.settle(r.RequestID)
+	if !h.journal.Stands(r.RequestID) {
+		h.journal.Settle(r.RequestID)
 		return nil, nil
 	}
 	released, err = h.sendOwn(ctx, r)
@@ -389,7 +389,7 @@ func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []str
 // for which the lease is lost. A handle that cannot be removed does no harm. locked is the path of the
 // handle whose lock the caller holds.
 func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked string) {
-	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 || h.journal.hasExec(released.Request) {
+	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 || h.journal.HasExec(released.Request) {
 		return
 	}
 	if handle, err := lockfile.OpenHandle(released.Handle); err == nil && handle.Path() != locked {

@@ -86,7 +86,7 @@ func TestForgetLeavesABareHandle(t *testing.T) {
 		} else {
 			w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: owed})
 		}
-		e, err := w.journal.file().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.proxy.URL})
+		e, err := w.journal.Journal().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.proxy.URL})
 		if err == nil {
 			err = e.Leave()
 		}

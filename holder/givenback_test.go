@@ -40,7 +40,7 @@ func testKeepWhileGivenBack(t *testing.T, noJournal bool) {
 	}
 	other := w.otherProcess()
 	if noJournal {
-		other.journal.stateDir = filepath.Join(w.dir, "none", "none") // cannot be made
+		other.journal.StateDir = filepath.Join(w.dir, "none", "none") // cannot be made
 	}
 	if _, err := other.Release(within(t), l.handle, l.record, Delay{}); err != nil {
 		t.Error(err)

@@ -33,7 +33,7 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 		return l.rollback(ctx, err)
 	}
 	failpoint.Here("lease-firm")
-	l.h.journal.settle(l.record.RequestID)
+	l.h.journal.Settle(l.record.RequestID)
 	return nil
 }
 

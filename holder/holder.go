@@ -2,12 +2,6 @@ package holder
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -55,7 +49,7 @@ type Holder struct {
 	report    Reporter
 	listening <-chan struct{}
 	dialer    *dialer
-	journal   *journal
+	journal   *lockfile.Entries
 	adapter   *v1.Adapter
 	keepers   *keepers
 	endings   endings
@@ -76,7 +70,7 @@ func New(o Options) *Holder {
 		report:    o.Report,
 		listening: o.Listening,
 		dialer:    d,
-		journal:   &journal{stateDir: stateDir},
+		journal:   &lockfile.Entries{StateDir: stateDir},
 		adapter:   adapter,
 		keepers:   &keepers{stateDir: stateDir, dialer: d, owner: o.Owner, report: o.Report},
 	}
@@ -132,11 +126,7 @@ func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	if path != "" {
 		return OpenHandle(path)
 	}
-	handle, err := lockfile.OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
-	if err != nil {
-		return handle, stateDirError(err)
-	}
-	return handle, nil
+	return lockfile.NewHandle(h.stateDir)
 }
 
 // Handles returns the paths of the handles in the state directory that can be read. It takes no
@@ -149,25 +139,4 @@ func (h *Holder) Handles() (paths []string) {
 		}
 	}
 	return paths
-}
-
-// makeStateDir makes the state directory. The error names the variable that sets another.
-func makeStateDir(dir string) error {
-	if err := lockfile.MakeDir(dir); err != nil {
-		return stateDirError(err)
-	}
-	return nil
-}
-
-func stateDirError(err error) error {
-	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
-}
-
-// checkStateDir is makeStateDir if the directory exists. If not, there is no state, which is no
-// error.
-func checkStateDir(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return makeStateDir(dir)
 }

@@ -124,10 +124,10 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 // A release that has begun counts: the proxy is told before the handle is removed, and the
 // release may be killed in between.
 func (l *Lease) GivenBack() bool {
-	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
+	begun := l.h.journal.HasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
 	given := err == nil && (l.Is(r) && r.State != lockfile.StateHeld || r.WaitsInPlaceOf(l.record))
-	return l.over.Load() || begun || given || !l.h.journal.stands(l.record.RequestID)
+	return l.over.Load() || begun || given || !l.h.journal.Stands(l.record.RequestID)
 }
 
 // releaseLate gives the lease back while its holder goes on.

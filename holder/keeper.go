@@ -67,10 +67,10 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		// The lease does not end by itself, and the owner process does not notice a kill of
 		// this process.
 		entry := rand.Text()
-		if err := h.journal.begin(ctx, record.Intent(entry, lockfile.KindKeep, handle.Path())); err != nil {
+		if err := h.journal.Begin(ctx, record.Intent(entry, lockfile.KindKeep, handle.Path())); err != nil {
 			return err
 		}
-		defer h.journal.settle(entry)
+		defer h.journal.Settle(entry)
 	}
 	// If nobody hears this, the acquire was killed. The handle exists, so its lease belongs to
 	// the owner process all the same.
@@ -265,14 +265,14 @@ func (k *keeper) giveBack(ctx context.Context) error {
 	for {
 		err := k.tryGiveBack(ctx)
 		if err == nil {
-			k.h.journal.settle(k.request) // in case others gave it back
+			k.h.journal.Settle(k.request) // in case others gave it back
 			return nil
 		}
 		if errors.Is(err, proxyclient.ErrUnconfirmed) {
 			return err // a further try would not be confirmed either
 		}
 		if ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
-			k.h.journal.leave(k.request)
+			k.h.journal.Leave(k.request)
 			return err
 		}
 		pause = min(2*pause, keeperLongestPause)
@@ -284,7 +284,7 @@ func (k *keeper) giveBack(ctx context.Context) error {
 func (k *keeper) beginRelease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, keeperTry)
 	defer cancel()
-	if err := k.h.journal.begin(ctx, k.record.Intent(k.request, lockfile.KindRelease, k.handle.Path())); err != nil {
+	if err := k.h.journal.Begin(ctx, k.record.Intent(k.request, lockfile.KindRelease, k.handle.Path())); err != nil {
 		k.h.report.Debugf("%v", err)
 	}
 }

@@ -82,7 +82,7 @@ func (k *keepers) launch(ctx context.Context, what string, more []string, args .
 
 // makeDir makes the directory of the sockets.
 func (k *keepers) makeDir() error {
-	if err := makeStateDir(k.stateDir); err != nil {
+	if err := lockfile.MakeStateDir(k.stateDir); err != nil {
 		return err
 	}
 	return lockfile.MakeDir(k.dir())

@@ -208,7 +208,7 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 
 // Leave leaves a lease that [Lease.Release] could not give back to the next run. That run then
 // says that this process failed, and not that it was killed.
-func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
+func (l *Lease) Leave() { l.h.journal.Leave(l.record.RequestID) }
 
 // ReleaseIfRemoved is [Lease.Release] if the handle is gone. It does nothing otherwise, nor for
 // a shared lease. Callers use it before they acquire another lease into the handle: that

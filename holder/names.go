@@ -182,7 +182,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		return nil, err
 	}
 	released = h.saySettled(reply)
-	if err == nil && first.RequestID != "" && !h.journal.hasExec(first.RequestID) {
+	if err == nil && first.RequestID != "" && !h.journal.HasExec(first.RequestID) {
 		h.over(first.RequestID)
 	}
 	if n.list != "" {

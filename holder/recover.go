@@ -25,7 +25,7 @@ import (
 // answers only with errors, costs one [ReleaseTimeout].
 func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
 	r := &recovery{forget: forget, outages: make(map[string]error)}
-	if err := checkStateDir(h.stateDir); err != nil {
+	if err := lockfile.CheckStateDir(h.stateDir); err != nil {
 		return nil, []error{err}
 	}
 	r.settling = settling{h: h, proxyOf: h.dialer.proxyOf}
@@ -52,7 +52,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 		return
 	}
 	// recoverIntents reads the same entries and has the same errors.
-	_ = r.h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
+	_ = r.h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		forget := slices.Contains(r.forget, in.ID)
 		if forget {
 			r.fail(r.forgetInHandle(ctx, in))
@@ -64,7 +64,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 
 // recoverIntents settles the journal entries of dead processes.
 func (r *recovery) recoverIntents(ctx context.Context) error {
-	return r.h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
+	return r.h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if err := r.outage(in.Proxy); err != nil {
 			r.unsettledIntent(in, err)
 			return false

@@ -72,7 +72,7 @@ func (t *tidying) tidyIntents(ctx context.Context) {
 		}
 		return recorded
 	}}
-	t.debug(t.h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
+	t.debug(t.h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
 			return false
 		}
@@ -110,7 +110,7 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	return (r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
 		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.dialer.storeOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
-		!(t.keepExecs && t.h.journal.hasExec(r.RequestID))
+		!(t.keepExecs && t.h.journal.HasExec(r.RequestID))
 }
 
 // isOver tells whether all leases of r have ended. The proxy is asked about names that are not

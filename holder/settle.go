@@ -28,7 +28,7 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		}
 		return proxy
 	}}
-	err := h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
+	err := h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if !sameProxy(in.Proxy, proxy) {
 			return false
 		}

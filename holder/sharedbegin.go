@@ -110,7 +110,7 @@ func (s *sharedAcquire) acquired(ctx context.Context, c choice, l *Lease, err er
 		return nil, s.abandon(ctx, c, l.rollback(ctx, err))
 	}
 	failpoint.Here("round-held")
-	s.h.journal.settle(l.record.RequestID) // from here on the record has the lease
+	s.h.journal.Settle(l.record.RequestID) // from here on the record has the lease
 	if c.round.Service != nil {
 		if err := s.startService(ctx, &c); err != nil {
 			return nil, err

@@ -92,7 +92,7 @@ func (l sharedLease) note(ctx context.Context, change func(*lockfile.SharedTx) e
 
 // makeDir makes the directory of the record, or says why it cannot be used.
 func (l sharedLease) makeDir() error {
-	if err := makeStateDir(l.h.stateDir); err != nil {
+	if err := lockfile.MakeStateDir(l.h.stateDir); err != nil {
 		return err
 	}
 	return lockfile.MakeDir(l.h.sharedDir())
