@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/failpoint"
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -20,7 +23,7 @@ import (
 // timeout, and some seconds more if the proxy does not answer. If ctx ends, it stops and
 // returns the cause of ctx.
 //
-// Errors are [ErrInvalid], [ErrHeld], [ErrReplaced], those of [proxyclient.Client.Acquire], and
+// Errors are [usage.Err], [ErrHeld], [ErrReplaced], those of [proxyclient.Client.Acquire], and
 // those of files. After an error no lease is held; if one may be held all the same, the journal
 // has its request, and the error says so.
 func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
@@ -54,20 +57,20 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 // intend writes the request into the journal before it is sent. First it settles the entries of
 // dead processes, since one of them may be about the same handle.
 func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
-	proxy := cmp.Or(r.Proxy, h.dialer.URL)
-	name, err := h.dialer.name(proxy)
+	proxy := cmp.Or(r.Proxy, h.Dialer.URL)
+	name, err := h.Dialer.Name(proxy)
 	if err != nil {
 		return nil, err
 	}
 	if r.SharedList != "" {
 		if string(r.SharedList) == r.Handle.Path() {
-			return nil, invalidf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
+			return nil, usage.Errorf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
 		}
 		if err := checkList(ctx, r.SharedList); err != nil {
 			return nil, err
 		}
 	}
-	p, err := h.dialer.dial(ctx, proxy)
+	p, err := h.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +114,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		return nil
 	}
 	<-l.h.listening
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -163,17 +166,17 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 // unless the request's own proxy is proven to be the same. Another proxy that the user named does
 // not know the lease, and a version-1 proxy could not say so.
 func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
-	if r.Proxy == "" || sameProxy(r.Proxy, l.proxy.Address) {
+	if r.Proxy == "" || dial.Same(r.Proxy, l.proxy.Address) {
 		return l.proxy, nil
 	}
-	store, err := l.h.dialer.askStore(ctx, l.proxy, r.Store)
+	store, err := l.h.Dialer.AskStore(ctx, l.proxy, r.Store)
 	if err != nil {
 		return nil, err // nor could it grant another lease
 	}
 	if store != "" && store == r.Store {
 		return l.proxy, nil
 	}
-	return l.h.dialer.dial(ctx, r.Proxy)
+	return l.h.Dialer.Dial(ctx, r.Proxy)
 }
 
 // lookTime bounds the question whether the lease of a handle has ended.
@@ -191,7 +194,7 @@ func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	p, err := h.dialer.dialRecorded(ctx, r)
+	p, err := h.Dialer.DialRecorded(ctx, r)
 	if err != nil {
 		return false
 	}
@@ -213,13 +216,13 @@ func heldError(path string, r lockfile.Record) error {
 // recordGrant writes the granted names into the handle, if the handle still waits for this
 // lease, and into the shared list.
 func (l *Lease) recordGrant(ctx context.Context) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	l.record.State, l.record.Replaces = lockfile.StateHeld, nil
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
-	l.record.Store = l.h.dialer.storeOf("", l.record.Proxy)
+	l.record.Store = l.h.Dialer.StoreOf("", l.record.Proxy)
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
@@ -258,7 +261,7 @@ func (l *Lease) sayReplaced(ctx context.Context) {
 // the request from the handle, unless another process has replaced that request. The journal
 // keeps a request whose outcome is unclear.
 func (l *Lease) rollback(ctx context.Context, err error) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	var failed error
 	unclear := errors.Is(err, proxyclient.ErrUnconfirmed)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -105,7 +106,7 @@ func (l *Lease) namesAround(typ string) []string {
 		return nil // there is no such exec
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || !sameProxy(r.Proxy, l.record.Proxy) {
+	if err != nil || r.State != lockfile.StateHeld || !dial.Same(r.Proxy, l.record.Proxy) {
 		return nil
 	}
 	var names []string

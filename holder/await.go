@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -67,7 +68,7 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 // requestAnew gives the request another id: first in the journal, then in the handle if the
 // handle still waits for the request.
 func (l *Lease) requestAnew(ctx context.Context) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	old, next := l.record.RequestID, l.record
 	next.RequestID = rand.Text()

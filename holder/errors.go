@@ -9,15 +9,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Errors to compare with [errors.Is], beside those of proxyclient.
+// Errors to compare with [errors.Is], beside [usage.Err] and those of proxyclient.
 var (
-	// ErrInvalid: the request of the caller is wrong. Nothing was done.
-	ErrInvalid = errors.New("invalid")
 	// ErrHeld: the handle holds, waits for or owes a lease already.
 	ErrHeld = errors.New("the handle is taken")
 	// ErrReplaced: another process released the handle, or acquired into it, while this process
@@ -26,15 +25,6 @@ var (
 	// ErrCallerGone: the process that ran a delayed release was killed.
 	ErrCallerGone = errors.New("cancelled: the process that ran the release is gone")
 )
-
-// invalidError is an [ErrInvalid] with the text of another error.
-type invalidError struct{ err error }
-
-func (e invalidError) Error() string        { return e.err.Error() }
-func (e invalidError) Unwrap() error        { return e.err }
-func (e invalidError) Is(target error) bool { return target == ErrInvalid }
-
-func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf(format, args...)} }
 
 // unreadError says that a handle could not be locked or read. Nothing was done with the handle.
 type unreadError struct{ err error }
@@ -51,7 +41,7 @@ func isUnread(err error) bool {
 // whom the lease is optional may go on without one. It is false if the request was wrong, if
 // another process or request decided it, and if ctx has ended.
 func Denied(ctx context.Context, err error) bool {
-	for _, decided := range []error{ErrInvalid, errService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
+	for _, decided := range []error{usage.Err, errService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
 			return false
 		}

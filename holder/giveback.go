@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -24,9 +25,9 @@ func Anything(lockfile.Record) bool { return true }
 // for the handle's record. found tells whether it did: if the handle is gone, there is nothing to
 // do, which is no error. It has the time of a release context of ctx.
 func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	g := givingBack{h: h, to: h.dialer.dialRecorded, learned: handle.Modified()}
+	g := givingBack{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		if found = tx.State != "" && same(tx.Record); !found {
 			return nil
@@ -274,7 +275,7 @@ func (g *givingBack) earlier(ctx context.Context, tx *lockfile.Tx) error {
 	var left []lockfile.Owed
 	var errs []error
 	for i, o := range tx.Earlier {
-		ctx, cancel := shareOfTime(ctx, len(tx.Earlier)-i)
+		ctx, cancel := cleanup.Share(ctx, len(tx.Earlier)-i)
 		if err := g.giveBackOwed(ctx, tx.Path(), o); err != nil {
 			left, errs = append(left, o), append(errs, err)
 		}
@@ -372,9 +373,9 @@ func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (
 
 // sendOwn is send for a record of this process, in the time of a release.
 func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []string, err error) {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	p, err := h.dialer.dialRecorded(ctx, r)
+	p, err := h.Dialer.DialRecorded(ctx, r)
 	if err == nil {
 		released, err = h.send(ctx, p, "", r)
 	}
@@ -393,7 +394,7 @@ func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked st
 		return
 	}
 	if handle, err := lockfile.OpenHandle(released.Handle); err == nil && handle.Path() != locked {
-		ctx, cancel := writeContext(ctx)
+		ctx, cancel := cleanup.ForNotes(ctx)
 		defer cancel()
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
 			if tx.RequestID == released.Request && tx.State == lockfile.StateHeld {

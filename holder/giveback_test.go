@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -64,7 +65,7 @@ func TestAdviceOfAFailedReplacement(t *testing.T) {
 	}
 	l.Tell(Outcome{Word: leaseapi.OutcomeOK}) // so that its release has something to tell, and is sent
 	w.proxy.onRelease = fails
-	ctx, cancel := boundRelease(within(t), 200*time.Millisecond)
+	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
 	defer cancel()
 	_, err = w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "recover --forget "+l.record.RequestID+" drops this") {

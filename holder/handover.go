@@ -37,7 +37,7 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 	return nil
 }
 
-// CanKeep returns [ErrInvalid], with the reason, if no keeper could keep a lease of this run.
+// CanKeep returns [usage.Err], with the reason, if no keeper could keep a lease of this run.
 // Callers ask before they wait for the lease.
 func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
 

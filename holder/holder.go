@@ -3,6 +3,8 @@ package holder
 import (
 	"context"
 
+	"github.com/leasectl/leasectl/holder/dial"
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -33,7 +35,7 @@ type Options struct {
 	StateDir string
 	Owner    string        // the owner that the user typed; "" is none
 	JobOwner func() string // returns the owner if the user typed none; called when needed
-	Proxy    ProxyOptions
+	Proxy    dial.Options
 	Report   Reporter
 	// Listening is closed once the program handles the signals that ask it to end. Until then
 	// such a signal kills the program, so the Holder begins nothing that a kill would leave
@@ -48,7 +50,7 @@ type Holder struct {
 	owner     func() string
 	report    Reporter
 	listening <-chan struct{}
-	dialer    *dialer
+	Dialer    *dial.Dialer
 	journal   *lockfile.Entries
 	adapter   *v1.Adapter
 	keepers   *keepers
@@ -62,28 +64,27 @@ func New(o Options) *Holder {
 		owner = func() string { return o.Owner }
 	}
 	stateDir := lockfile.PrivateDir(o.StateDir)
-	adapter := v1.New(stateDir)
-	d := &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, adapter: adapter, pipes: pipes{report: o.Report}}
+	d := dial.New(o.Proxy, stateDir, o.Report, o.Listening)
 	return &Holder{
 		stateDir:  stateDir,
 		owner:     owner,
 		report:    o.Report,
 		listening: o.Listening,
-		dialer:    d,
+		Dialer:    d,
 		journal:   &lockfile.Entries{StateDir: stateDir},
-		adapter:   adapter,
+		adapter:   d.Adapter,
 		keepers:   &keepers{stateDir: stateDir, dialer: d, owner: o.Owner, report: o.Report},
 	}
 }
 
 // Close ends the connections to proxies.
-func (h *Holder) Close() { h.dialer.close() }
+func (h *Holder) Close() { h.Dialer.Close() }
 
 // Dial returns the client of a proxy; [Holder.Close] closes the client. It may block: 20 s at
 // most to start a local proxy if none runs, and 30 s at most for a token or certificate that
-// comes from a pipe. The error is [ErrInvalid] if proxy cannot be an address.
+// comes from a pipe. The error is [usage.Err] if proxy cannot be an address.
 func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
-	p, err := h.dialer.dial(ctx, proxy)
+	p, err := h.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +94,12 @@ func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 // Running returns a client of a proxy without starting a local one: if none runs, calls of the
 // client fail. The caller closes the client.
 func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
-	return h.dialer.running(ctx, proxy)
+	return h.Dialer.Running(ctx, proxy)
 }
 
 // ProxyOf returns the proxy to ask about what a handle holds or waits for: the recorded one, unless
 // the user named another just now; "" if neither is known.
-func (h *Holder) ProxyOf(r lockfile.Record) string { return h.dialer.proxyOf(r.NamedProxy()) }
+func (h *Holder) ProxyOf(r lockfile.Record) string { return h.Dialer.ProxyOf(r.NamedProxy()) }
 
 // Owner returns the owner of this run.
 func (h *Holder) Owner() string { return h.owner() }
@@ -111,11 +112,11 @@ func (h *Holder) ownerOf(named string) string {
 	return h.owner()
 }
 
-// OpenHandle returns the handle at path. The error is [ErrInvalid] if no handle can be there.
+// OpenHandle returns the handle at path. The error is [usage.Err] if no handle can be there.
 func OpenHandle(path string) (lockfile.Handle, error) {
 	handle, err := lockfile.OpenHandle(path)
 	if err != nil {
-		return handle, invalidf("--handle %q: %w", leaseapi.Shorten(path), err)
+		return handle, usage.Errorf("--handle %q: %w", leaseapi.Shorten(path), err)
 	}
 	return handle, nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
@@ -59,7 +60,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		return ErrReplaced
 	}
 	k.record = record
-	p, err := h.dialer.dial(ctx, h.dialer.proxyOf(record.Proxy))
+	p, err := h.Dialer.Dial(ctx, h.Dialer.ProxyOf(record.Proxy))
 	if err != nil {
 		return err
 	}
@@ -290,7 +291,7 @@ func (k *keeper) beginRelease(ctx context.Context) {
 }
 
 func (k *keeper) tryGiveBack(ctx context.Context) error {
-	ctx, cancel := boundRelease(ctx, keeperTry)
+	ctx, cancel := cleanup.Within(ctx, keeperTry)
 	defer cancel()
 	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return r.RequestID == k.request }, k.record)
 	return err

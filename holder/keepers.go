@@ -12,10 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/holder/tokenfrom"
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/trap/process"
 )
@@ -24,7 +26,7 @@ import (
 // named after the request.
 type keepers struct {
 	stateDir string
-	dialer   *dialer
+	dialer   *dial.Dialer
 	owner    string // the owner that the user typed; "" is none
 	report   Reporter
 }
@@ -95,7 +97,7 @@ func (k *keepers) arguments(args ...string) ([]string, error) {
 		args = append(args, "--owner", k.owner)
 	}
 	if k.dialer.Given {
-		proxy, err := k.dialer.name(k.dialer.URL)
+		proxy, err := k.dialer.Name(k.dialer.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +141,7 @@ func (k *keepers) files() []flagFile {
 func (k *keepers) checkFiles() error {
 	for _, file := range k.files() {
 		if info, err := os.Stat(file.path); err == nil && !info.Mode().IsRegular() {
-			return invalidf("%s %s: a keeper reads that itself, and can do so only with a file", file.flag, file.path)
+			return usage.Errorf("%s %s: a keeper reads that itself, and can do so only with a file", file.flag, file.path)
 		}
 	}
 	return nil

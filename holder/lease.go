@@ -149,7 +149,7 @@ func (l *Lease) Tell(o Outcome) {
 }
 
 // Report tells the proxy at once what the account said, and returns whether the proxy counts
-// it. The lease may have ended. It takes at most [ReleaseTimeout]. See [Holder.Report]. A proxy
+// it. The lease may have ended. It takes at most [cleanup.Timeout]. See [Holder.Report]. A proxy
 // that takes no reports counts none, which is no error: its releases take none along either.
 func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) {
 	counts, err = l.h.Report(ctx, l.record, o)
@@ -190,7 +190,7 @@ func (l *Lease) confirm(ctx context.Context) error {
 }
 
 // Release gives the lease back, and returns the names that were released: none if the lease was
-// given back before. It does so even if the handle is gone or cannot be read. It takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+// given back before. It does so even if the handle is gone or cannot be read. It takes at most [cleanup.Timeout], and at most 3 s once ctx has ended.
 //
 // Release of a shared lease ends this process's use. The last user gives the lease back, or
 // leaves it to linger.

@@ -6,9 +6,9 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -110,104 +110,6 @@ func TestKeepReleaseAfter(t *testing.T) {
 	w.wantNothingLeft(l.handle, "lease1")
 }
 
-// The parts of one clean-up share its time: once the caller has ended, they have 3 s together.
-func TestReleaseContext(t *testing.T) {
-	// ends returns after which time a context ends.
-	ends := func(t *testing.T, ctx context.Context) time.Duration {
-		begun := time.Now()
-		<-ctx.Done()
-		if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			t.Errorf("the cause is %v", context.Cause(ctx))
-		}
-		return time.Since(begun)
-	}
-	for _, tt := range []struct {
-		name string
-		run  func(t *testing.T, caller context.Context, end func()) time.Duration
-		want time.Duration
-	}{
-		{"by itself", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			return ends(t, ctx)
-		}, ReleaseTimeout},
-		{"the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			return ends(t, ctx)
-		}, releaseAfterSignal},
-		{"the deadline, if the caller has ended", func(_ *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			deadline, _ := ctx.Deadline() // the servers of a list share the time until then
-			return time.Until(deadline)
-		}, releaseAfterSignal},
-		{"the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			time.AfterFunc(2*time.Second, end)
-			return ends(t, ctx)
-		}, 2*time.Second + releaseAfterSignal},
-		{"the caller ends late", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			time.AfterFunc(9*time.Second, end)
-			return ends(t, ctx)
-		}, ReleaseTimeout},
-		{"inside of another", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			outer, cancel := releaseContext(caller)
-			defer cancel()
-			time.Sleep(2 * time.Second)
-			inner, cancelInner := releaseContext(outer)
-			defer cancelInner()
-			return 2*time.Second + ends(t, inner)
-		}, releaseAfterSignal},
-		{"short, inside of another", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			outer, cancel := releaseContext(caller)
-			defer cancel()
-			inner, cancelInner := boundRelease(outer, keeperTry)
-			defer cancelInner()
-			return ends(t, inner)
-		}, keeperTry},
-		{"the first of two shares", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			share, cancelShare := shareOfTime(ctx, 2)
-			defer cancelShare()
-			return ends(t, share)
-		}, ReleaseTimeout / 2},
-		{"the first of two shares, and the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			share, cancelShare := shareOfTime(ctx, 2)
-			defer cancelShare()
-			return ends(t, share)
-		}, releaseAfterSignal / 2},
-		{"the first of two shares, and the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			share, cancelShare := shareOfTime(ctx, 2)
-			defer cancelShare()
-			time.AfterFunc(2*time.Second, end)
-			return ends(t, share)
-		}, 2*time.Second + releaseAfterSignal/2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				caller, end := context.WithCancel(t.Context())
-				defer end()
-				if got := tt.run(t, caller, end); got != tt.want {
-					t.Errorf("it ended after %s, want %s", got, tt.want)
-				}
-			})
-		})
-	}
-}
-
 // A lease that was broken or expired is lost although its handle is gone.
 func TestMayBeReleased(t *testing.T) {
 	for reason, want := range map[string]bool{
@@ -294,7 +196,7 @@ func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	w.proxy.onRelease = fails
 	l, _, stop := w.kept(KeepOptions{})
 	defer stop()
-	ctx, cancel := boundRelease(within(t), 200*time.Millisecond)
+	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
 	defer cancel()
 	if released, err := l.Release(ctx); err == nil {
 		t.Fatalf("released %v, want an error", released)

@@ -33,7 +33,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 		server := &http.Server{Handler: w.proxy.Config.Handler}
 		go server.Serve(accepted)
 		t.Cleanup(func() { server.Close() })
-		w.dialer.URL = "http://" + l.Addr().String()
+		w.Dialer.URL = "http://" + l.Addr().String()
 
 		acquired := make(chan error, 1)
 		go func() {

@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -36,11 +37,11 @@ func (h *Holder) Named(names []string) Named {
 }
 
 // SharedList returns the list of names in sharedDir, the directory that the steps of a test
-// share. The error is [ErrInvalid] if sharedDir is "". It does not check whether the list can
+// share. The error is [usage.Err] if sharedDir is "". It does not check whether the list can
 // be written: [Holder.Acquire] does.
 func SharedList(sharedDir string) (lockfile.List, error) {
 	if sharedDir == "" {
-		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
+		return "", usage.Errorf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
 	}
 	dir, err := filepath.Abs(sharedDir)
 	if err != nil {
@@ -93,16 +94,16 @@ func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released [
 			return nil, err
 		}
 	}
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	return h.releaseNamed(ctx, n, 0)
 }
 
 // ReleaseNamedDetached leaves the release of names after delay to the proxy. It takes at most
-// [ReleaseTimeout], and at most 3 s once ctx has ended. The error is [errors.ErrUnsupported]
+// [cleanup.Timeout], and at most 3 s once ctx has ended. The error is [errors.ErrUnsupported]
 // with a version-1 proxy.
 func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.Duration) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	_, err := h.releaseNamed(ctx, n, delay)
 	return err
@@ -111,7 +112,7 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 // releaseNamed releases names, or leaves their release after delay to the proxy. Each lease with a
 // generation is released by that, and the names of each request together.
 func (h *Holder) releaseNamed(ctx context.Context, n Named, delay time.Duration) (released []string, err error) {
-	p, err := h.dialer.dial(ctx, h.dialer.URL)
+	p, err := h.Dialer.Dial(ctx, h.Dialer.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +151,8 @@ func namesIn(of []lockfile.Grant) []string { return Named{grants: of}.Names() }
 func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockfile.Grant, delay time.Duration) (released []string, err error) {
 	first := of[0]
 	owner := h.ownerOf(first.Owner)
-	if store, err := h.dialer.askStore(ctx, p, first.Store); err != nil || store != "" && store != first.Store {
-		return nil, cmp.Or(err, elsewhere("lease", "has another store", "", p.Address))
+	if err := h.Dialer.CheckStore(ctx, p, first.Store, ""); err != nil {
+		return nil, err
 	}
 	var reply leaseapi.ReleaseReply
 	var given []v1.Held
@@ -172,7 +173,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		h.removeReleased(ctx, held, n.handle)
 	}
 	if names := reply.Released; delay == 0 && len(names) > 0 && len(given) == 0 {
-		t := tidying{h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", p.Address), released: names, began: began, keepExecs: true}
+		t := tidying{h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", p.Address), released: names, began: began, keepExecs: true}
 		t.tidyHandles(ctx)
 	}
 	if delay > 0 {

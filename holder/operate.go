@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -14,16 +16,16 @@ import (
 )
 
 // Renew renews the leases of a handle once, and returns for how long. A zero ttl renews each
-// for as long as before. r is the handle's record as read. It takes at most [ReleaseTimeout].
+// for as long as before. r is the handle's record as read. It takes at most [cleanup.Timeout].
 // The error is [proxyclient.ErrLost] if a lease is lost, and [errors.ErrUnsupported] with a
 // version-1 proxy.
 func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ttl time.Duration) (time.Duration, error) {
 	if err := checkAcquired(handle, r, "renew"); err != nil {
 		return 0, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)
 	defer cancel()
-	p, err := h.dialer.dialRecorded(ctx, r)
+	p, err := h.Dialer.DialRecorded(ctx, r)
 	if err != nil {
 		return 0, err
 	}
@@ -37,15 +39,15 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 // Report tells the proxy what the account said to the holder of a record's lease, and returns
 // whether the proxy counts it. The lease may have ended. The proxy counts the first report of a
 // lease, but throttled replaces an earlier ok. r must have a request id, and o a word. Report
-// takes at most [ReleaseTimeout].
+// takes at most [cleanup.Timeout].
 //
 // Errors are [proxyclient.ErrUnknownRequest] if the proxy has forgotten the lease,
 // [proxyclient.ErrNoLease] if the request has none, and [proxyclient.ErrOlder] if the proxy
 // takes no reports.
 func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)
 	defer cancel()
-	client, err := h.dialer.dial(ctx, h.dialer.proxyOf(r.Proxy))
+	client, err := h.Dialer.Dial(ctx, h.Dialer.ProxyOf(r.Proxy))
 	if err != nil {
 		return false, err
 	}
@@ -61,18 +63,18 @@ type Size struct {
 // Resize changes how many units the lease of a handle holds, and returns the new number. A
 // smaller number is always accepted. A larger one is tried once: the error is
 // [proxyclient.ErrNoRoom] if it does not fit now. After a refusal the lease holds what it held
-// before. Resize takes at most [ReleaseTimeout].
+// before. Resize takes at most [cleanup.Timeout].
 //
-// The error is [ErrInvalid] if the lease is of a listed pool, or the pool never has that many
+// The error is [usage.Err] if the lease is of a listed pool, or the pool never has that many
 // units, and [proxyclient.ErrOlder] if the proxy knows no units.
 func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (units int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)
 	defer cancel()
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if err := checkResizable(handle, tx.Record); err != nil {
 			return err
 		}
-		p, err := h.dialer.dialRecorded(ctx, tx.Record)
+		p, err := h.Dialer.DialRecorded(ctx, tx.Record)
 		if err != nil {
 			return err
 		}
@@ -91,7 +93,7 @@ func checkResizable(handle lockfile.Handle, r lockfile.Record) error {
 		return err
 	}
 	if len(r.Leases) != 1 {
-		return invalidf("resize %s: these are %d leases: only the one lease of a counted pool has units", strings.Join(r.Names(), ", "), len(r.Leases))
+		return usage.Errorf("resize %s: these are %d leases: only the one lease of a counted pool has units", strings.Join(r.Names(), ", "), len(r.Leases))
 	}
 	return nil
 }
@@ -124,7 +126,7 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 	case err == nil:
 		return tx.Units, nil
 	case errors.Is(err, proxyclient.ErrTooMany), errors.Is(err, proxyclient.ErrNotCounted):
-		err = invalidError{err}
+		err = usage.Mark(err)
 	}
 	return 0, errors.Join(err, tx.Save())
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -102,7 +103,7 @@ func TestResize(t *testing.T) {
 	if _, err := w.Release(within(t), l.handle, w.record(l.handle), Delay{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Resize(within(t), l.handle, Size{Count: 1}); err == nil || errors.Is(err, ErrInvalid) {
+	if _, err := w.Resize(within(t), l.handle, Size{Count: 1}); err == nil || errors.Is(err, usage.Err) {
 		t.Errorf("the handle is gone, and a resize says %v", err)
 	}
 	w.wantNothingLeft(l.handle, "lease1")
@@ -141,7 +142,7 @@ func TestResizeRefused(t *testing.T) {
 	r := w.record(l.handle)
 	r.Leases = append(r.Leases, lockfile.Lease{Name: "b", Generation: 9})
 	w.write(two, r)
-	if _, err := w.Resize(within(t), two, Size{Count: 1}); !errors.Is(err, ErrInvalid) {
+	if _, err := w.Resize(within(t), two, Size{Count: 1}); !errors.Is(err, usage.Err) {
 		t.Errorf("two leases: %v", err)
 	}
 	if len(p.asked) > 0 {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -22,13 +23,13 @@ import (
 // of live processes alone.
 //
 // It goes on after a failure, and returns all failures. Each proxy that does not answer, or
-// answers only with errors, costs one [ReleaseTimeout].
+// answers only with errors, costs one [cleanup.Timeout].
 func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
 	r := &recovery{forget: forget, outages: make(map[string]error)}
 	if err := lockfile.CheckStateDir(h.stateDir); err != nil {
 		return nil, []error{err}
 	}
-	r.settling = settling{h: h, proxyOf: h.dialer.proxyOf}
+	r.settling = settling{h: h, proxyOf: h.Dialer.ProxyOf}
 	r.forgetIntents(ctx)
 	r.forgetNames(ctx)
 	r.fail(r.recoverIntents(ctx))
@@ -69,7 +70,7 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 			r.unsettledIntent(in, err)
 			return false
 		}
-		ctx, cancel := releaseContext(ctx)
+		ctx, cancel := cleanup.Context(ctx)
 		defer cancel()
 		done, err := r.settleIntent(ctx, in)
 		if err != nil {
@@ -108,7 +109,7 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	if err != nil {
 		return nil // it is no longer a handle
 	}
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
 		all := in.Request == "" // the release of a handle that only owed leases, by an older program
@@ -143,7 +144,7 @@ func (r *recovery) forgetReleasing(ctx context.Context, held v1.Held) error {
 	if err != nil {
 		return nil
 	}
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State == lockfile.StateReleasing && len(tx.Leases) == 1 && tx.Leases[0] == (lockfile.Lease{Name: held.Name, Generation: held.Generation}) {
@@ -337,7 +338,7 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 		return err
 	}
 	in := lockfile.Intent{Kind: lockfile.KindRelease, Request: record.RequestID, Handle: handle.Path(), Proxy: proxy}
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	done, _, err := r.settleHandle(ctx, handle, in)
 	r.noteOutage(proxy, err)

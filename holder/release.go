@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -79,7 +80,7 @@ var errOwnerGone = errors.New("the owner process is gone")
 // has another grant than r, the handle's record as read before. A handle that is gone is a success.
 // After a failure the handle stays and says that its release has begun.
 //
-// A release that is due takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+// A release that is due takes at most [cleanup.Timeout], and at most 3 s once ctx has ended.
 func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile.Record, d Delay) (released []string, err error) {
 	same := Anything
 	if d.Time > 0 {
@@ -107,12 +108,12 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 
 // ReleaseDetached leaves a release after delay to the proxy, which needs no client for it, or
 // to a keeper if the proxy is of version 1. r is the handle's record as read. ReleaseDetached
-// takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+// takes at most [cleanup.Timeout], and at most 3 s once ctx has ended.
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
 	if r.State != lockfile.StateHeld {
 		return notHeldError(handle, r)
 	}
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	if r.Bare() {
 		n := Named{grants: r.Grants(), learned: handle.Modified()}
@@ -124,7 +125,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 			return err
 		}
 	}
-	p, err := h.dialer.dialRecorded(ctx, r)
+	p, err := h.Dialer.DialRecorded(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -145,7 +146,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 // machine has of its names. It is an error if this machine has no such leases: a name that
 // somebody else got must not be released later.
 func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (lockfile.Record, error) {
-	p, err := h.dialer.dial(ctx, h.dialer.URL)
+	p, err := h.Dialer.Dial(ctx, h.Dialer.URL)
 	if err != nil {
 		return r, err
 	}

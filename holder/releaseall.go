@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -22,13 +23,13 @@ type AllReleased struct {
 // ReleaseAll gives back all leases that owner has at the proxy, whichever machine acquired
 // them, and takes the owner's requests off the queue. It also removes their traces on this
 // machine: handles, keepers, entries of lists, and journal entries of killed runs. It takes at
-// most [ReleaseTimeout], and at most 3 s once ctx has ended. The error is
+// most [cleanup.Timeout], and at most 3 s once ctx has ended. The error is
 // [errors.ErrUnsupported] with a version-1 proxy, and with an older server.
 func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, error) {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	began := time.Now()
-	p, err := h.dialer.dial(ctx, h.dialer.URL)
+	p, err := h.Dialer.Dial(ctx, h.Dialer.URL)
 	if err != nil {
 		return AllReleased{}, err
 	}
@@ -37,7 +38,7 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 		return AllReleased{}, err
 	}
 	t := tidying{
-		h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", h.dialer.URL), released: reply.Released, began: began}
+		h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", h.Dialer.URL), released: reply.Released, began: began}
 	t.tidyIntents(ctx)
 	t.tidyHandles(ctx)
 	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
@@ -67,7 +68,7 @@ func (t *tidying) debug(err error) {
 // the release from the proxy.
 func (t *tidying) tidyIntents(ctx context.Context) {
 	s := settling{h: t.h, proxyOf: func(recorded string) string {
-		if t.h.dialer.storeOf("", recorded) != t.h.dialer.storeOf("", t.h.dialer.URL) {
+		if t.h.Dialer.StoreOf("", recorded) != t.h.Dialer.StoreOf("", t.h.Dialer.URL) {
 			return ""
 		}
 		return recorded
@@ -109,7 +110,7 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 // A lease that the owner acquired with another token was not given back.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	return (r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
-		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.dialer.storeOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
+		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.Dialer.StoreOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
 		!(t.keepExecs && t.h.journal.HasExec(r.RequestID))
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -306,7 +307,7 @@ func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
 	}
 	k.stop(ctx, r.Service.Grace, "was stopped")
 	failpoint.Here("service-gone")
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	_, failed := k.h.giveBackRound(ctx, k.file, *r)
 	failpoint.Here("service-lease-released")

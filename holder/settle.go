@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/dial"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -23,13 +24,13 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	s := &settling{h: h, proxyOf: func(recorded string) string {
-		if !sameProxy(recorded, proxy) {
+		if !dial.Same(recorded, proxy) {
 			return ""
 		}
 		return proxy
 	}}
 	err := h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
-		if !sameProxy(in.Proxy, proxy) {
+		if !dial.Same(in.Proxy, proxy) {
 			return false
 		}
 		done, err := s.settleIntent(ctx, in)
@@ -152,7 +153,7 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 	if proxy == "" {
 		return nil, errOtherProxy
 	}
-	return s.h.dialer.dialFor(ctx, proxy, r)
+	return s.h.Dialer.DialFor(ctx, proxy, r)
 }
 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -184,7 +185,7 @@ func (s *sharedAcquire) joinBehind(ctx context.Context, c choice) (*Lease, error
 // renews the lease first. A nil Lease without an error: the lease has ended.
 func (s *sharedAcquire) revive(ctx context.Context, c choice) (*Lease, error) {
 	failpoint.Here("round-revived")
-	renewing, cancel := context.WithTimeout(ctx, ReleaseTimeout)
+	renewing, cancel := context.WithTimeout(ctx, cleanup.Timeout)
 	defer cancel()
 	err := s.renew(renewing, c.round, c.round.Granted)
 	lost := errors.Is(err, proxyclient.ErrLost)

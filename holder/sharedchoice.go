@@ -3,6 +3,7 @@ package holder
 import (
 	"fmt"
 
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -70,13 +71,13 @@ func (l sharedLease) conflict(r lockfile.Round) error {
 	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
 	switch w := l.wanted; {
 	case describeCount(w) != describeCount(r):
-		return invalidf(how, l.shown, "has "+describeCount(r), describeCount(w))
+		return usage.Errorf(how, l.shown, "has "+describeCount(r), describeCount(w))
 	case w.TTL != r.TTL && !l.asked.AnyTTL:
-		return invalidf(how, l.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
+		return usage.Errorf(how, l.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
 	case w.Token != r.Token:
-		return invalidf(how, l.shown, "was begun with "+describeToken(r), describeToken(w))
+		return usage.Errorf(how, l.shown, "was begun with "+describeToken(r), describeToken(w))
 	case !sameService(w.Service, r.Service):
-		return invalidf(how, l.shown, "has "+describeService(r), describeService(w))
+		return usage.Errorf(how, l.shown, "has "+describeService(r), describeService(w))
 	}
 	return nil
 }

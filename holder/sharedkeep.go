@@ -7,6 +7,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -160,7 +161,7 @@ func (k *roundKeeper) next() time.Duration {
 // renewLate renews the round for all its users. It goes on even if the command has ended, since
 // the next command may be too short to renew, too.
 func (k *roundKeeper) renewLate(ctx context.Context) error {
-	ctx, cancel := boundRelease(ctx, max(sharedConfirm, min(ReleaseTimeout, k.limit()-k.now())))
+	ctx, cancel := cleanup.Within(ctx, max(sharedConfirm, min(cleanup.Timeout, k.limit()-k.now())))
 	defer cancel()
 	err := k.renew(ctx, k.seen, k.seen.Granted)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -36,11 +37,11 @@ func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared")
 
 // sharedLease returns the shared lease that a request is for.
 func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error) {
-	proxy, err := h.dialer.name(cmp.Or(r.Proxy, h.dialer.URL))
+	proxy, err := h.Dialer.Name(cmp.Or(r.Proxy, h.Dialer.URL))
 	if err != nil {
 		return sharedLease{}, err
 	}
-	identity, err := h.dialer.identity(ctx)
+	identity, err := h.Dialer.Identity(ctx)
 	if err != nil {
 		return sharedLease{}, err
 	}
@@ -53,7 +54,7 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
 	}
 	if identity != "" {
-		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.dialer.TokenFile
+		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.Dialer.TokenFile
 	}
 	return l, nil
 }
@@ -85,7 +86,7 @@ func (l sharedLease) now() time.Duration { return proxyclient.Now().SinceBoot() 
 
 // note changes the record after a step, even if the step has used up the time of ctx.
 func (l sharedLease) note(ctx context.Context, change func(*lockfile.SharedTx) error) error {
-	ctx, cancel := writeContext(ctx)
+	ctx, cancel := cleanup.ForNotes(ctx)
 	defer cancel()
 	return l.file.Update(ctx, change)
 }

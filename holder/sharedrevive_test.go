@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/holder/dial"
 )
 
 // hook is a report that calls on for each debug line, before it goes on.
@@ -35,7 +37,7 @@ func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
 	listening := make(chan struct{})
 	close(listening)
 	h := New(Options{
-		StateDir: w.dir, Owner: "job-1", Listening: listening, Proxy: ProxyOptions{URL: w.proxy.URL, Version: "test"},
+		StateDir: w.dir, Owner: "job-1", Listening: listening, Proxy: dial.Options{URL: w.proxy.URL, Version: "test"},
 		Report: hook{w.report, func(format string) {
 			if strings.HasPrefix(format, "renewed") {
 				signal()

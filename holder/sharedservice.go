@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -168,7 +169,7 @@ func (s *sharedAcquire) awaitService(ctx context.Context, c *choice) error {
 			return s.keeperKilled()
 		}
 		waited := proxyclient.Now().Sub(begun)
-		if r := c.round.Service; waited > r.Timeout+r.Grace+ReleaseTimeout { // its keeper cannot say so
+		if r := c.round.Service; waited > r.Timeout+r.Grace+cleanup.Timeout { // its keeper cannot say so
 			return serviceError(fmt.Sprintf("the service of shared lease %q was not ready within %s: its keeper says nothing", s.shown, leaseapi.Duration(r.Timeout)))
 		}
 		if err := proxyclient.Sleep(ctx, pauseAfter(waited, serviceLook)); err != nil {
@@ -194,7 +195,7 @@ func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released 
 		return nil, nil
 	}
 	u.h.keepers.wake(left.round.ID)
-	ctx, cancel := boundRelease(ctx, left.round.Service.Grace+ReleaseTimeout)
+	ctx, cancel := cleanup.Within(ctx, left.round.Service.Grace+cleanup.Timeout)
 	defer cancel()
 	if err := u.h.awaitKeeper(ctx, u.file, left.round.ID, u.shown); err != nil {
 		return nil, err

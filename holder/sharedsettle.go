@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -22,7 +24,7 @@ func (h *Holder) settleRounds(ctx context.Context, proxy string) {
 	for _, file := range files {
 		_, dead := h.deadRounds(file)
 		for _, r := range dead {
-			if sameProxy(r.Proxy, proxy) && ctx.Err() == nil {
+			if dial.Same(r.Proxy, proxy) && ctx.Err() == nil {
 				if err := h.settleRound(ctx, file, r.ID); err != nil {
 					h.report.Debugf("%v", err)
 				}
@@ -81,7 +83,7 @@ func (h *Holder) settleRound(ctx context.Context, file lockfile.Shared, id strin
 // releaseRound is settleRound without messages to the user. It returns the names that were
 // released, and whether the last user had left the round to linger.
 func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id string) (released []string, lingered bool, err error) {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	var round *lockfile.Round
 	var name string
@@ -113,7 +115,7 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	if err != nil && stillHeld(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", file, err)
 	}
-	writing, done := writeContext(ctx)
+	writing, done := cleanup.ForNotes(ctx)
 	defer done()
 	return released, lingered, errors.Join(err, file.Update(writing, func(tx *lockfile.SharedTx) error { return tx.Remove(id) }))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -68,7 +69,7 @@ const sharedConfirm = time.Second
 // renew renews a round once, for ttl, and writes the result into the record.
 func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint.Here("round-renewal-unsent")
-	client, err := l.h.dialer.dial(ctx, l.h.dialer.proxyOf(r.Proxy))
+	client, err := l.h.Dialer.Dial(ctx, l.h.Dialer.ProxyOf(r.Proxy))
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 		return nil, nil
 	}
 	caller := ctx
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	left, err := u.endUse(ctx)
 	round := left.round

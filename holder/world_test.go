@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -189,7 +190,7 @@ func (w *world) otherProcess() *Holder {
 func (w *world) processThat(listening <-chan struct{}) *Holder {
 	h := New(Options{
 		StateDir: w.dir, Owner: "job-1", Report: w.report, Listening: listening,
-		Proxy: ProxyOptions{URL: w.proxy.URL, Version: "test"},
+		Proxy: dial.Options{URL: w.proxy.URL, Version: "test"},
 	})
 	w.t.Cleanup(h.Close)
 	return h

@@ -14,7 +14,7 @@ import (
 // repeats this as long as attempts are left and the command's exit code is one of RetryOn. Each
 // further attempt swaps the lease of the attempt before.
 //
-// The release at the end takes at most [holder.ReleaseTimeout], and 3 s if the run failed or
+// The release at the end takes at most [cleanup.Timeout], and 3 s if the run failed or
 // the command was stopped.
 //
 // As process 1 it also reaps the orphans that it inherits.

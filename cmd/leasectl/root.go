@@ -9,11 +9,10 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/trap"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // run is the whole program. It returns the exit status instead of exiting, so that every
@@ -181,7 +180,7 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	}
 	// Args is not set, so that cobra reports a mistyped command before it looks at the flags.
 	root.SetFlagErrorFunc(flagError)
-	root.SetUsageFunc(usage)
+	root.SetUsageFunc(printUsage)
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 	a.bind(root.PersistentFlags())
 

@@ -16,8 +16,11 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
-	"cmd/leasectl":     {"proxyserver/auth", "cmd/leasectl/early", "holder", "holder/local", "holder/socket", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
-	"holder":           {"holder/tokenfrom", "holder/failpoint", "holder/local", "holder/service", "holder/socket", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/dial", "holder/local", "holder/socket", "holder/usage", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/auth", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
+	"holder":           {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/service", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/cleanup":   {},
+	"holder/dial":      {"holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
+	"holder/usage":     {},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
 	"holder/service":   {"leaseapi", "trap/child"},
@@ -161,7 +164,7 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"pool", "proxyserver"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "lockfile", "proxyserver/auth/authtest"},
+	"holder": {"pool", "proxyserver"}, "supervisor": {"holder/dial"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "lockfile", "proxyserver/auth/authtest"},
 	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder", "leaseapi", "lockfile", "proxyclient", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
 	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
 	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},

@@ -1,4 +1,4 @@
-package holder
+package dial
 
 import (
 	"context"
@@ -15,17 +15,16 @@ func TestPipeThatWasGivenUp(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w := newWorld(t)
-	w.Holder.dialer.TokenFile = pipe
+	d := New(Options{TokenFile: pipe}, t.TempDir(), new(said), nil)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if token, err := w.Holder.dialer.token(ended); err == nil {
+	if token, err := d.token(ended); err == nil {
 		t.Fatalf("token %q of a pipe that nobody wrote", token)
 	}
 	if err := os.WriteFile(pipe, []byte("token\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	if token, err := w.Holder.dialer.token(t.Context()); token != "token" || err != nil {
+	if token, err := d.token(t.Context()); token != "token" || err != nil {
 		t.Errorf("token %q, %v", token, err)
 	}
 }

@@ -1,4 +1,4 @@
-package holder
+package dial
 
 import (
 	"context"
@@ -20,7 +20,7 @@ const (
 // pipes reads the files of a run that may be pipes, such as --token-file <(…). A pipe can
 // be read only once, so its text is kept.
 type pipes struct {
-	report Reporter
+	notef func(format string, args ...any) // tells the user of a wait
 
 	mu     sync.Mutex
 	opened map[string]*pipe // by path
@@ -53,7 +53,7 @@ func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithDeadline(ctx, p.opened.Add(pipeTime))
 	defer cancel()
 	defer time.AfterFunc(time.Until(p.opened.Add(pipeSilence)), func() {
-		p.say.Do(func() { ps.report.Notef("%v: waiting for it", unwritten) })
+		p.say.Do(func() { ps.notef("%v: waiting for it", unwritten) })
 	}).Stop()
 	select {
 	case <-p.read:

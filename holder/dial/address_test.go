@@ -1,4 +1,4 @@
-package holder
+package dial
 
 import "testing"
 
@@ -31,11 +31,11 @@ func TestSameProxy(t *testing.T) {
 		{"unix:///s/a,b", "unix:///s/a,c", false},
 		{"http://H:80", "http://h", true},
 	} {
-		if same := sameProxy(name(tt.a), name(tt.b)); same != tt.same {
+		if same := Same(name(tt.a), name(tt.b)); same != tt.same {
 			t.Errorf("%s and %s: %v", tt.a, tt.b, same)
 		}
 	}
-	if err := CheckProxy("http://a,unix:///s"); err == nil {
+	if err := Check("http://a,unix:///s"); err == nil {
 		t.Error("a socket in a list was taken")
 	}
 }

@@ -1,8 +1,10 @@
-package holder
+package dial
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -25,22 +27,27 @@ func TestTokenInClearText(t *testing.T) {
 		"http://LOCALHOST,https://leases.example/prefix": false,
 		"unix:///run/lease.sock":                         false,
 	} {
-		w := newWorld(t)
-		w.Holder.dialer.TokenFile = file
+		var said said
+		d := New(Options{TokenFile: file}, t.TempDir(), &said, nil)
 		for range 2 {
-			if _, err := w.Holder.dialer.running(t.Context(), proxy); err != nil {
+			if _, err := d.Running(t.Context(), proxy); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if got := len(w.report.lines); got != 0 && !warned || got != 1 && warned {
-			t.Errorf("%s: said %q, want a warning: %v", proxy, w.report.lines, warned)
+		if got := len(said); got != 0 && !warned || got != 1 && warned {
+			t.Errorf("%s: said %q, want a warning: %v", proxy, said, warned)
 		}
-		if w.report.said("secret") {
-			t.Errorf("said %q, with a password", w.report.lines)
+		if strings.Contains(fmt.Sprint(said), "secret") {
+			t.Errorf("said %q, with a password", said)
 		}
-		w.Holder.dialer.TokenFile = ""
-		if _, err := w.otherProcess().dialer.running(t.Context(), proxy); err != nil || warned && len(w.report.lines) != 1 {
-			t.Errorf("%s without a token: said %q (%v)", proxy, w.report.lines, err)
+		if _, err := New(Options{}, t.TempDir(), &said, nil).Running(t.Context(), proxy); err != nil || warned && len(said) != 1 {
+			t.Errorf("%s without a token: said %q (%v)", proxy, said, err)
 		}
 	}
 }
+
+// said are the lines that a Dialer has told the user.
+type said []string
+
+func (s *said) Notef(format string, args ...any)  { *s = append(*s, fmt.Sprintf(format, args...)) }
+func (s *said) Debugf(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }

@@ -1,4 +1,4 @@
-package holder
+package dial
 
 import (
 	"errors"
@@ -20,9 +20,9 @@ func localAddress(dir string) address {
 	return address{Address: proxyclient.SocketAddress(local.Proxy{Dir: dir}.Socket()), local: dir}
 }
 
-// CheckProxy returns an error, with the reason, if proxy cannot be the address of a lease
+// Check returns an error, with the reason, if proxy cannot be the address of a lease
 // proxy.
-func CheckProxy(proxy string) error {
+func Check(proxy string) error {
 	_, err := parseAddress(proxy, "/")
 	return err
 }
@@ -43,8 +43,8 @@ func parseAddress(s, stateDir string) (address, error) {
 	return address{Address: a}, err
 }
 
-// sameProxy reports whether two recorded proxies are the same: their addresses overlap.
-func sameProxy(a, b string) bool {
+// Same reports whether two recorded proxies are the same: their addresses overlap.
+func Same(a, b string) bool {
 	if a == b {
 		return true
 	}
