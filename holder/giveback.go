@@ -160,7 +160,7 @@ func (g *givingBack) settle(err error) {
 // process has it, and its keeper.
 func (h *Holder) over(request string) {
 	h.journal.Over(request)
-	h.keepers.dismiss(request)
+	h.Keepers.Dismiss(request)
 }
 
 // beginRelease writes into the journal that what a handle has is about to be given back, so that

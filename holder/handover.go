@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/failpoint"
+	"github.com/leasectl/leasectl/holder/keeper"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -39,7 +40,7 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 
 // CanKeep returns [usage.Err], with the reason, if no keeper could keep a lease of this run.
 // Callers ask before they wait for the lease.
-func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
+func (h *Holder) CanKeep() error { return h.Keepers.CheckFiles() }
 
 // leaveTo confirms the lease. It leaves a late release to the proxy if the proxy can do that,
 // else to a keeper. A keeper also renews the lease of an owner process.
@@ -61,7 +62,7 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 		return nil
 	}
 	failpoint.Here("keeper-unstarted")
-	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
+	return l.h.Keepers.Start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 
 // delayRelease is [delayByProxy] for a lease that was just acquired. If the lease is over
@@ -74,10 +75,17 @@ func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
+// Keep is the keeper of a handle's request, in a process of its own: see [keeper.Keeper]. ownerPID is the
+// process for whose life the lease is kept; zero: none.
+func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
+	k := keeper.Keeper{Keepers: h.Keepers, Journal: h.journal, Handle: handle, Request: request, OwnerPID: ownerPID, Release: h.giveBackOwn}
+	return k.Run(ctx, ready)
+}
+
 // NoticeKeeper tells the user if the keeper of a handle's lease was killed. r is the handle's
 // record as read.
 func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
-	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
+	if r.State != lockfile.StateHeld || !h.Keepers.Killed(r.RequestID) {
 		return
 	}
 	if !r.Lasts() {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/leasectl/leasectl/holder/dial"
+	"github.com/leasectl/leasectl/holder/keeper"
 	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -53,7 +54,7 @@ type Holder struct {
 	Dialer    *dial.Dialer
 	journal   *lockfile.Entries
 	adapter   *v1.Adapter
-	keepers   *keepers
+	Keepers   *keeper.Keepers
 	endings   endings
 }
 
@@ -73,7 +74,7 @@ func New(o Options) *Holder {
 		Dialer:    d,
 		journal:   &lockfile.Entries{StateDir: stateDir},
 		adapter:   d.Adapter,
-		keepers:   &keepers{stateDir: stateDir, dialer: d, owner: o.Owner, report: o.Report},
+		Keepers:   &keeper.Keepers{StateDir: stateDir, Dialer: d, Owner: o.Owner, Debugf: o.Report.Debugf},
 	}
 }
 

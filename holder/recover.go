@@ -221,7 +221,7 @@ func (r *recovery) sweep() {
 	old := time.Now().Add(-leftoverAge)
 	temps, err := lockfile.SweepTemp(r.h.stateDir, old)
 	r.fail(err)
-	for _, path := range append(temps, r.h.keepers.sweep(old)...) {
+	for _, path := range append(temps, r.h.Keepers.Sweep(old)...) {
 		r.removed(path, path)
 	}
 	// Older programs remembered each name that they had got.

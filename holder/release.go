@@ -225,9 +225,9 @@ func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lo
 		tx.ReleaseAt = at
 		return nil
 	})
-	if err == nil && (ownerPID != 0 || !h.keepers.wake(r.RequestID)) {
+	if err == nil && (ownerPID != 0 || !h.Keepers.Wake(r.RequestID)) {
 		failpoint.Here("keeper-unstarted")
-		err = h.keepers.start(ctx, handle, r.RequestID, ownerPID)
+		err = h.Keepers.Start(ctx, handle, r.RequestID, ownerPID)
 	}
 	if err != nil {
 		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
+	"github.com/leasectl/leasectl/holder/keeper"
 	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -22,16 +23,16 @@ const serviceVariable = "+"
 
 // startService starts the keeper of a round's service, and blocks until the keeper has the round.
 // The service runs in dir, with the environment env.
-func (k *keepers) startService(ctx context.Context, file lockfile.Shared, round, dir string, env []string) error {
+func startService(ctx context.Context, k *keeper.Keepers, file lockfile.Shared, round, dir string, env []string) error {
 	environment := make([]string, len(env))
 	for i, v := range env {
 		environment[i] = serviceVariable + v
 	}
-	pid, err := k.launch(ctx, "start a keeper for its service", environment, "--service-of", string(file), "--round", round, "--dir", dir)
+	pid, err := k.Launch(ctx, "start a keeper for its service", environment, "--service-of", string(file), "--round", round, "--dir", dir)
 	if err != nil {
 		return err
 	}
-	k.report.Debugf("process %d keeps the service", pid)
+	k.Debugf("process %d keeps the service", pid)
 	return nil
 }
 
@@ -65,8 +66,7 @@ func (h *Holder) KeepService(ctx context.Context, o ServiceOf, ready func()) err
 	}
 	defer unlock()
 	failpoint.Here("service-keeper-begun")
-	listener := keeper{h: h, request: k.id, changed: k.changed}
-	stopListening, err := listener.listen(ctx)
+	stopListening, err := h.Keepers.Listen(ctx, k.id, k.changed)
 	if err != nil {
 		return err
 	}

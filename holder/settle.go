@@ -101,7 +101,7 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 		done.released = append(done.released, names...)
 	}
 	if err == nil && !done.unconfirmed && len(done.kept) == 0 {
-		s.h.keepers.dismiss(in.Request) // the killed process may be the keeper
+		s.h.Keepers.Dismiss(in.Request) // the killed process may be the keeper
 	}
 	return done, err
 }
@@ -114,7 +114,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) settlement {
 		return settlement{}
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.keepers.wake(in.Request) {
+	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.Keepers.Wake(in.Request) {
 		return settlement{} // the lease was given back, or has another keeper
 	}
 	return settlement{kept: r.Names(), unconfirmed: true, orphaned: true}

@@ -130,7 +130,7 @@ func (s *sharedAcquire) startService(ctx context.Context, c *choice) error {
 	failpoint.Here("service-user-unasked")
 	l := s.leaseOf(*c)
 	use := l.part.(*sharedUse)
-	err := s.h.keepers.startService(ctx, s.file, c.round.ID, s.asked.Service.Dir, s.asked.Service.Environment(l))
+	err := startService(ctx, s.h.Keepers, s.file, c.round.ID, s.asked.Service.Dir, s.asked.Service.Environment(l))
 	if err != nil {
 		err = fmt.Errorf("shared lease %q: %w", s.shown, err)
 	} else {
@@ -194,7 +194,7 @@ func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released 
 		u.h.report.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.asked.Linger))
 		return nil, nil
 	}
-	u.h.keepers.wake(left.round.ID)
+	u.h.Keepers.Wake(left.round.ID)
 	ctx, cancel := cleanup.Within(ctx, left.round.Service.Grace+cleanup.Timeout)
 	defer cancel()
 	if err := u.h.awaitKeeper(ctx, u.file, left.round.ID, u.shown); err != nil {
@@ -239,7 +239,7 @@ func (h *Holder) endService(ctx context.Context, file lockfile.Shared, r lockfil
 	if r.Service == nil {
 		return nil
 	}
-	h.keepers.dismiss(r.ID)
+	h.Keepers.Dismiss(r.ID)
 	group := 0
 	if record, err := file.Read(); err == nil && record.Space == processSpace() {
 		group = r.Service.Group // elsewhere that is the id of another group

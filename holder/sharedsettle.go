@@ -102,7 +102,7 @@ func (h *Holder) releaseRound(ctx context.Context, file lockfile.Shared, id stri
 	}
 	failpoint.Here("round-condemned")
 	if round.Service != nil && file.Kept(id) {
-		h.keepers.wake(id)
+		h.Keepers.Wake(id)
 		if err := h.awaitKeeper(ctx, file, id, name); err != nil {
 			return nil, lingered, err
 		}

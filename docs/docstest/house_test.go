@@ -17,10 +17,11 @@ const module = "github.com/leasectl/leasectl/"
 // also import the packages in testMayImport.
 var mayImport = map[string][]string{
 	"cmd/leasectl":     {"cmd/leasectl/early", "holder", "holder/dial", "holder/local", "holder/socket", "holder/usage", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/auth", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
-	"holder":           {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/service", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder":           {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/service", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/cleanup":   {},
 	"holder/dial":      {"holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
 	"holder/usage":     {},
+	"holder/keeper":    {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "lockfile", "proxyclient", "trap/process"},
 	"holder/local":     {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/failpoint": {},
 	"holder/service":   {"leaseapi", "trap/child"},

@@ -1,23 +1,22 @@
-package holder
+package keeper
 
 import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
-	"net"
 	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
-	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap/process"
 )
 
-// A keeper is a background process that looks after one request of one handle. It renews the
+// Keeper is a background process that looks after one request of one handle. It renews the
 // lease as long as an owner process lives, and gives the lease back when that process ends. It
 // also does the late release that a version-1 proxy cannot do by itself. It acts on its own
 // request only, so a leftover keeper does nothing to the next lease of the handle.
@@ -26,41 +25,46 @@ import (
 // connection to its socket, which means that the handle has changed. The socket is named after
 // the request, and also shows that the keeper lives. Unlike a pid, the socket cannot pass to
 // another process, and it means the same in every PID namespace.
-type keeper struct {
-	h       *Holder
-	handle  lockfile.Handle
-	request string
+type Keeper struct {
+	Keepers  *Keepers
+	Journal  *lockfile.Entries
+	Handle   lockfile.Handle
+	Request  string
+	OwnerPID int // the process for whose life the lease is kept; zero: none
+	// Release gives back the lease of a record that the handle had, if same allows that for the record
+	// that it has now, and even if the handle is gone.
+	Release func(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error)
+
 	record  lockfile.Record // as the handle last had it
 	ended   <-chan error    // receives when the owner process is gone; nil: there is none
 	changed chan struct{}   // receives when the handle may have changed
 	renewed chan error      // receives when the renewals are over
 }
 
-// Keep is the keeper of a handle's request. It blocks until the lease is lost, or was given
-// back by itself or by others. ownerPID is the process for whose life the lease is kept; zero:
-// none. It calls ready once it watches that process and the handle. The error is [ErrReplaced]
-// if the handle does not hold the request.
-func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
+// Run keeps the lease. It blocks until the lease is lost, or was given back by itself or by others. It
+// calls ready once it watches the owner process and the handle. It is an error if the handle does not
+// hold the request.
+func (k *Keeper) Run(ctx context.Context, ready func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	k := &keeper{h: h, handle: handle, request: request, changed: make(chan struct{}, 1), renewed: make(chan error, 1)}
-	if ownerPID != 0 {
-		k.ended = process.WatchExit(ctx, ownerPID)
+	k.changed, k.renewed = make(chan struct{}, 1), make(chan error, 1)
+	if k.OwnerPID != 0 {
+		k.ended = process.WatchExit(ctx, k.OwnerPID)
 	}
-	stopListening, err := k.listen(ctx)
+	stopListening, err := k.Keepers.Listen(ctx, k.Request, k.changed)
 	if err != nil {
 		return err
 	}
 	defer stopListening()
-	record, err := handle.Read()
+	record, err := k.Handle.Read()
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !k.holds(record):
-		return ErrReplaced
+		return fmt.Errorf("handle %s does not hold request %s", k.Handle.Path(), k.Request)
 	}
 	k.record = record
-	p, err := h.Dialer.Dial(ctx, h.Dialer.ProxyOf(record.Proxy))
+	p, err := k.Keepers.Dialer.Dial(ctx, k.Keepers.Dialer.ProxyOf(record.Proxy))
 	if err != nil {
 		return err
 	}
@@ -68,10 +72,10 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 		// The lease does not end by itself, and the owner process does not notice a kill of
 		// this process.
 		entry := rand.Text()
-		if err := h.journal.Begin(ctx, record.Intent(entry, lockfile.KindKeep, handle.Path())); err != nil {
+		if err := k.Journal.Begin(ctx, record.Intent(entry, lockfile.KindKeep, k.Handle.Path())); err != nil {
 			return err
 		}
-		defer h.journal.Settle(entry)
+		defer k.Journal.Settle(entry)
 	}
 	// If nobody hears this, the acquire was killed. The handle exists, so its lease belongs to
 	// the owner process all the same.
@@ -80,13 +84,13 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 
 	due, err := k.watch(ctx, p.Client)
 	if due {
-		err = k.giveBack(ctx)
+		err = k.release(ctx)
 	}
 	return err
 }
 
 // watch is wait, and renews the lease meanwhile.
-func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due bool, err error) {
+func (k *Keeper) watch(ctx context.Context, client *proxyclient.Client) (due bool, err error) {
 	renewing, stop := context.WithCancel(ctx)
 	var renewals sync.WaitGroup
 	defer renewals.Wait()
@@ -97,32 +101,32 @@ func (k *keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 }
 
 // holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
-func (k *keeper) holds(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == k.request || r.WaitsInPlaceOf(k.record)
+func (k *Keeper) holds(r lockfile.Record) bool {
+	return r.State == lockfile.StateHeld && r.RequestID == k.Request || r.WaitsInPlaceOf(k.record)
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
 // handle holds it, cannot be read, or was removed although nobody gave the lease back.
-func (k *keeper) stillKept() bool {
-	if k.h.keepers.dismissed(k.request) {
+func (k *Keeper) stillKept() bool {
+	if k.Keepers.dismissed(k.Request) {
 		return false
 	}
-	r, err := k.handle.Read()
+	r, err := k.Handle.Read()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return lockfile.Certain(k.record.Leases)
 	case err != nil:
-		k.h.report.Debugf("%v", err)
+		k.Keepers.Debugf("%v", err)
 		return true
 	}
-	if k.holds(r) && r.RequestID == k.request {
+	if k.holds(r) && r.RequestID == k.Request {
 		k.record = r
 	}
 	return k.holds(r)
 }
 
 // wait blocks until the lease is due to be given back, or nothing is left to look after.
-func (k *keeper) wait(ctx context.Context) (due bool, err error) {
+func (k *Keeper) wait(ctx context.Context) (due bool, err error) {
 	for {
 		if !k.stillKept() {
 			return k.orphaned(), nil
@@ -138,7 +142,7 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 		case <-late:
 			return true, nil
 		case err := <-k.ended:
-			return err == nil && !k.h.keepers.dismissed(k.request), err
+			return err == nil && !k.Keepers.dismissed(k.Request), err
 		case err := <-k.renewed:
 			return false, err
 		case <-k.changed:
@@ -150,13 +154,13 @@ func (k *keeper) wait(ctx context.Context) (due bool, err error) {
 
 // orphaned tells whether the handle was removed and another lease acquired into its path: then
 // only the keeper can give its own lease back.
-func (k *keeper) orphaned() bool {
-	r, err := k.handle.Read()
-	return err == nil && r.RequestID != k.request && lockfile.Certain(k.record.Leases) && !k.h.keepers.dismissed(k.request)
+func (k *Keeper) orphaned() bool {
+	r, err := k.Handle.Read()
+	return err == nil && r.RequestID != k.Request && lockfile.Certain(k.record.Leases) && !k.Keepers.dismissed(k.Request)
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.
-func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
+func (k *Keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lockfile.Record) {
 	if k.ended == nil || r.Lasts() {
 		return
 	}
@@ -165,8 +169,8 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 		Leases: lockfile.Wire(r.Leases),
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint.Here("keeper-renewed")
-			k.h.keepers.touch(k.request)
-			k.wake()
+			k.Keepers.touch(k.Request)
+			tell(k.changed)
 			// The connection would not last until the next renewal. Its end would wake this
 			// process, which has nothing else to do.
 			client.Close()
@@ -177,7 +181,7 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 		if lost, ok := errors.AsType[*proxyclient.LostError](err); ok && len(lost.Lost) == 0 && ctx.Err() == nil {
 			// The proxy was away for too long. It may still know the lease when it is back, and
 			// the owner process still lives.
-			k.wake()
+			tell(k.changed)
 			continue
 		}
 		k.renewed <- err
@@ -185,121 +189,72 @@ func (k *keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 	}
 }
 
-// wake makes wait read the handle again.
-func (k *keeper) wake() {
-	select {
-	case k.changed <- struct{}{}:
-	default: // wait is about to read it
-	}
-}
-
-// listen opens the keeper's socket; each connection means that the handle has
-// changed.
-func (k *keeper) listen(ctx context.Context) (stop func(), err error) {
-	l, closeSocket, err := socket.Listen(ctx, k.h.keepers.socket(k.request))
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		k.hear(ctx, l)
-	}()
-	return func() { cancel(); closeSocket(); <-done }, nil
-}
-
-// acceptPause is the pause after a connection that could not be accepted, as when the machine
-// has too many open files: an immediate next try would fail, too.
-const acceptPause = time.Second
-
-// hearTime bounds how long a connection stays open: whoever dismisses the keeper removes its socket
-// before it closes the connection.
-const hearTime = time.Second
-
-// hear wakes wait at the end of each connection to l, even of one that cannot be accepted, until
-// ctx ends.
-func (k *keeper) hear(ctx context.Context, l net.Listener) {
-	for ctx.Err() == nil {
-		conn, err := l.Accept()
-		if err != nil {
-			k.wake()
-			proxyclient.Sleep(ctx, acceptPause)
-			continue
-		}
-		conn.SetReadDeadline(time.Now().Add(hearTime))
-		conn.Read(make([]byte, 1))
-		conn.Close()
-		k.wake()
-	}
-}
-
 // A keeper has more patience with its proxy than a release by hand, since nobody waits for the
 // keeper. But it must not keep others from the handle meanwhile: it tries for a short time
 // under the handle's lock, and sleeps without the lock.
 const (
-	// keeperTry bounds one try. A proxy that works answers in much less, and a
+	// tryTime bounds one try. A proxy that works answers in much less, and a
 	// release by hand that finds the lock taken has most of its own time left.
-	keeperTry = 3 * time.Second
+	tryTime = 3 * time.Second
 	// The pause doubles from the first to the longest. In the first a release by hand gets its
 	// turn; the longest bounds how late the keeper notices that the proxy is back.
-	keeperFirstPause   = time.Second
-	keeperLongestPause = 5 * time.Second
-	// keeperLastingTime bounds all tries for a lease of a version-1 proxy, which does not end by
+	firstPause   = time.Second
+	longestPause = 5 * time.Second
+	// lastingTime bounds all tries for a lease of a version-1 proxy, which does not end by
 	// itself.
-	keeperLastingTime = 2 * time.Minute
+	lastingTime = 2 * time.Minute
 )
 
-// giveBack releases the lease, unless it was given back before. After a failure it tries again
-// until the lease has ended by itself, or for keeperLastingTime. A release that still fails
+// release releases the lease, unless it was given back before. After a failure it tries again
+// until the lease has ended by itself, or for lastingTime. A release that still fails
 // stays in the handle and in the journal.
-func (k *keeper) giveBack(ctx context.Context) error {
+func (k *Keeper) release(ctx context.Context) error {
 	failpoint.Here("keeper-due")
-	bound := keeperLastingTime
+	bound := lastingTime
 	if !k.record.Lasts() {
-		bound = max(k.record.TTL, keeperTry)
+		bound = max(k.record.TTL, tryTime)
 	}
 	end := time.Now().Add(bound)
 	k.beginRelease(ctx)
 	failpoint.Here("keeper-in-journal")
-	pause := keeperFirstPause
+	pause := firstPause
 	for {
-		err := k.tryGiveBack(ctx)
+		err := k.tryRelease(ctx)
 		if err == nil {
-			k.h.journal.Settle(k.request) // in case others gave it back
+			k.Journal.Settle(k.Request) // in case others gave it back
 			return nil
 		}
 		if errors.Is(err, proxyclient.ErrUnconfirmed) {
 			return err // a further try would not be confirmed either
 		}
 		if ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
-			k.h.journal.Leave(k.request)
+			k.Journal.Leave(k.Request)
 			return err
 		}
-		pause = min(2*pause, keeperLongestPause)
+		pause = min(2*pause, longestPause)
 	}
 }
 
 // beginRelease makes one journal entry for all tries, under the id of the request. Without it,
 // each try makes an entry of its own.
-func (k *keeper) beginRelease(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, keeperTry)
+func (k *Keeper) beginRelease(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	if err := k.h.journal.Begin(ctx, k.record.Intent(k.request, lockfile.KindRelease, k.handle.Path())); err != nil {
-		k.h.report.Debugf("%v", err)
+	if err := k.Journal.Begin(ctx, k.record.Intent(k.Request, lockfile.KindRelease, k.Handle.Path())); err != nil {
+		k.Keepers.Debugf("%v", err)
 	}
 }
 
-func (k *keeper) tryGiveBack(ctx context.Context) error {
-	ctx, cancel := cleanup.Within(ctx, keeperTry)
+func (k *Keeper) tryRelease(ctx context.Context) error {
+	ctx, cancel := cleanup.Within(ctx, tryTime)
 	defer cancel()
-	_, err := k.h.giveBackOwn(ctx, k.handle, func(r lockfile.Record) bool { return r.RequestID == k.request }, k.record)
+	_, err := k.Release(ctx, k.Handle, func(r lockfile.Record) bool { return r.RequestID == k.Request }, k.record)
 	return err
 }
 
 // rest blocks for d, or until somebody says that the handle has changed. It returns false if
 // ctx ended before.
-func (k *keeper) rest(ctx context.Context, d time.Duration) bool {
+func (k *Keeper) rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
 	case <-k.changed:
