@@ -18,8 +18,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Acquire takes leases into a handle. If r.Shared is set, it may instead join a lease that
-// other commands of this machine hold. It blocks for the jitter and then at most for the wait
+// Acquire takes leases into a handle, for this process alone. It blocks for the jitter and then at most for the wait
 // timeout, and some seconds more if the proxy does not answer. If ctx ends, it stops and
 // returns the cause of ctx.
 //
@@ -27,14 +26,6 @@ import (
 // those of files. After an error no lease is held; if one may be held all the same, the journal
 // has its request, and the error says so.
 func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
-	if r.Shared != nil {
-		return h.acquireShared(ctx, r)
-	}
-	return h.acquire(ctx, r)
-}
-
-// acquire takes leases into a handle, for this process alone.
-func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	l, err := h.intend(ctx, r)
 	if err != nil {
 		return nil, err
@@ -82,7 +73,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		l.kind = lockfile.KindAcquire
 	}
 	h.settleDead(ctx, name)
-	return l, h.journal.Begin(ctx, l.record.Intent(l.record.RequestID, l.kind, l.handle.Path()))
+	return l, h.Journal.Begin(ctx, l.record.Intent(l.record.RequestID, l.kind, l.handle.Path()))
 }
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
@@ -90,7 +81,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 	record := lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
-		Owner:      h.ownerOf(r.owner),
+		Owner:      h.ownerOf(r.Owner),
 		Type:       r.Type,
 		Count:      r.Count,
 		Key:        r.Key,
@@ -113,7 +104,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	if l.private {
 		return nil
 	}
-	<-l.h.listening
+	<-l.h.Listening
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
@@ -143,7 +134,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	})
 	g.settle(err)
 	if err == nil && len(g.released) > 0 {
-		l.h.report.Debugf("released %v before acquiring again", g.released)
+		l.h.Reporter.Debugf("released %v before acquiring again", g.released)
 	}
 	return err
 }
@@ -189,8 +180,8 @@ func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
 		return false
 	}
 	if r.Adapter != "" {
-		holds, err := h.adapter.HoldsAny(r.Proxy, r.Leases)
-		return err == nil && !holds && r.Adapter == h.adapter.ID()
+		holds, err := h.Dialer.Adapter.HoldsAny(r.Proxy, r.Leases)
+		return err == nil && !holds && r.Adapter == h.Dialer.Adapter.ID()
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -248,9 +239,9 @@ func (l *Lease) sayReplaced(ctx context.Context) {
 		return
 	}
 	for _, lost := range l.grant.Stale {
-		l.h.report.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+		l.h.Reporter.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
 	}
-	l.h.report.Debugf("released %v with this acquire", l.replaced.Names())
+	l.h.Reporter.Debugf("released %v with this acquire", l.replaced.Names())
 	l.h.unlist(ctx, l.replaced, l.replaced.Leases)
 	l.h.over(l.replaced.RequestID)
 	l.replaced = lockfile.Record{}
@@ -283,9 +274,9 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 		_, failed = l.Release(ctx)
 	}
 	if failed != nil || unclear {
-		l.h.journal.Leave(l.record.RequestID)
+		l.h.Journal.Leave(l.record.RequestID)
 	} else {
-		l.h.journal.Settle(l.record.RequestID)
+		l.h.Journal.Settle(l.record.RequestID)
 	}
 	if failed != nil {
 		return fmt.Errorf("%w; and giving back failed: %w", err, failed)

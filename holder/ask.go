@@ -19,9 +19,9 @@ import (
 // ask sends the request, and reports the wait to the user.
 func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
-	defer l.h.report.Waiting(wait)()
+	defer l.h.Reporter.Waiting(wait)()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
-	l.h.report.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
+	l.h.Reporter.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
 	failpoint.Here("acquire-unsent")
 	grant, err := l.proxy.Acquire(ctx, proxyclient.Request{
 		Type:       r.Type,
@@ -48,7 +48,7 @@ func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
 			if leaseapi.SaysExhausted(err.Error()) {
 				wait.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitFull})
 			}
-			l.h.report.Debugf("%v: trying again", err)
+			l.h.Reporter.Debugf("%v: trying again", err)
 		},
 	}, l.handle.Path())
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {

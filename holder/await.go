@@ -39,7 +39,7 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 			return err
 		}
 		l.phase, l.grant = enqueued, nil
-		l.h.report.Notef("a lease was granted, and ended before the answer came: asking again")
+		l.h.Reporter.Notef("a lease was granted, and ended before the answer came: asking again")
 		if err := l.requestAnew(ctx); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 	tried := r.WaitTimeout == 0
 	err := l.awaitAnswer(ctx, r)
 	if err == nil && l.aged() {
-		l.h.report.Debugf("the answer is old: asking whether the lease still stands")
+		l.h.Reporter.Debugf("the answer is old: asking whether the lease still stands")
 		once := *r
 		// The same request again, which now waits for the answer of the proxy and not for a
 		// lease.
@@ -72,7 +72,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	defer cancel()
 	old, next := l.record.RequestID, l.record
 	next.RequestID = rand.Text()
-	if err := l.h.journal.Begin(ctx, next.Intent(next.RequestID, l.kind, l.handle.Path())); err != nil {
+	if err := l.h.Journal.Begin(ctx, next.Intent(next.RequestID, l.kind, l.handle.Path())); err != nil {
 		return err
 	}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
@@ -85,11 +85,11 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		l.h.journal.Settle(next.RequestID) // nothing was sent
+		l.h.Journal.Settle(next.RequestID) // nothing was sent
 		return err
 	}
 	l.record = next
-	l.h.journal.Settle(old) // the old request has ended
+	l.h.Journal.Settle(old) // the old request has ended
 	failpoint.Here("request-anew")
 	return nil
 }
@@ -110,7 +110,7 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	}
 	if r.Jitter > 0 {
 		d := mathrand.N(r.Jitter + 1)
-		l.h.report.Notef("jitter: asking for the lease in %s", leaseapi.Duration(d.Round(time.Second)))
+		l.h.Reporter.Notef("jitter: asking for the lease in %s", leaseapi.Duration(d.Round(time.Second)))
 		if err := proxyclient.Sleep(ctx, d); err != nil {
 			return err
 		}
@@ -144,12 +144,12 @@ func endedUnconfirmed(err error) bool {
 // sayGrant reports what was granted, and whether its TTL is shorter than requested.
 func (h *Holder) sayGrant(g *v1.Grant, r Request) {
 	for _, lease := range g.Leases {
-		h.report.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))
+		h.Reporter.Debugf("granted %s, generation %d, TTL %s", lease.Name, lease.Generation, leaseapi.Duration(g.TTL))
 	}
 	if g.Units > 0 {
-		h.report.Debugf("it holds %d units", g.Units)
+		h.Reporter.Debugf("it holds %d units", g.Units)
 	}
 	if g.TTL > 0 && g.TTL < r.TTL {
-		h.report.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %q", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), r.Type)
+		h.Reporter.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %q", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), r.Type)
 	}
 }

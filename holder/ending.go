@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/lockfile"
 )
 
 // ending is how the command of a lease ended.
@@ -38,15 +37,16 @@ func (e *endings) of(request string) ending {
 	return e.byRequest[request]
 }
 
-// mergePeak sets the peak of a round, and the peak that is noted here for its lease, to the
-// larger of the two.
-func (e *endings) mergePeak(r *lockfile.Round) {
-	e.note(r.RequestID, func(own *ending) {
-		if own.peak != nil && (r.Peak == nil || own.peak.Bytes > r.Peak.Bytes) {
-			r.Peak = own.peak
+// MergePeak returns the larger one of peak and the peak that is noted here for the lease of a request. From
+// now on that is the noted one. A nil peak was not measured.
+func (h *Holder) MergePeak(request string, peak *leaseapi.Peak) *leaseapi.Peak {
+	h.endings.note(request, func(own *ending) {
+		if own.peak != nil && (peak == nil || own.peak.Bytes > peak.Bytes) {
+			peak = own.peak
 		}
-		own.peak = r.Peak
+		own.peak = peak
 	})
+	return peak
 }
 
 // Outcome is what the account said to the holder of a lease.

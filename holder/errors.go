@@ -22,6 +22,8 @@ var (
 	// ErrReplaced: another process released the handle, or acquired into it, while this process
 	// was waiting.
 	ErrReplaced = errors.New("released by another process while waiting")
+	// ErrService: the service that comes with a shared lease did not become ready.
+	ErrService = errors.New("no service")
 	// ErrCallerGone: the process that ran a delayed release was killed.
 	ErrCallerGone = errors.New("cancelled: the process that ran the release is gone")
 )
@@ -41,7 +43,7 @@ func isUnread(err error) bool {
 // whom the lease is optional may go on without one. It is false if the request was wrong, if
 // another process or request decided it, and if ctx has ended.
 func Denied(ctx context.Context, err error) bool {
-	for _, decided := range []error{usage.Err, errService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
+	for _, decided := range []error{usage.Err, ErrService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
 			return false
 		}
@@ -63,18 +65,18 @@ func advise(err error, format string, args ...any) error {
 	return advisedError{text: inBrackets(err.Error()+whatNext(err), fmt.Sprintf(format, args...)), err: err}
 }
 
-// adviseForget adds, to an error about a journal entry of a proxy that did not answer, that
+// AdviseForget adds, to an error about a journal entry of a proxy that did not answer, that
 // recover --forget id drops the entry. It returns other errors as they are.
-func adviseForget(id string, err error) error {
-	if outageOf(err) != nil {
+func AdviseForget(id string, err error) error {
+	if OutageOf(err) != nil {
 		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
 	}
 	return err
 }
 
-// outageOf returns the part of an error that says that the proxy did not answer, or answered
+// OutageOf returns the part of an error that says that the proxy did not answer, or answered
 // only with errors; nil if the proxy answered.
-func outageOf(err error) error {
+func OutageOf(err error) error {
 	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
 		return silent
 	}

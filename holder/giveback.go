@@ -97,19 +97,19 @@ func (g *givingBack) all(ctx context.Context, tx *lockfile.Tx) error {
 // same: a process that finds the old record releases it again, which does nothing.
 func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	r := tx.Record
-	if !g.journaled && !g.h.journal.Covers(r.RequestID) {
+	if !g.journaled && !g.h.Journal.Covers(r.RequestID) {
 		g.entry = g.h.beginRelease(ctx, tx.Path(), r)
 	}
 	failpoint.Here("release-in-journal")
 	begun := r.State == lockfile.StateReleasing ||
-		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.journal.ReleasedByRecover(r.RequestID)
+		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.Journal.ReleasedByRecover(r.RequestID)
 	if !begun {
-		<-g.h.listening // the handle is written before the release is sent
+		<-g.h.Listening // the handle is written before the release is sent
 		tx.State = lockfile.StateReleasing
 		if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
 			return err
 		} else if err != nil {
-			g.h.report.Debugf("%v: releasing all the same", err)
+			g.h.Reporter.Debugf("%v: releasing all the same", err)
 		}
 	}
 	failpoint.Here("release-unsent")
@@ -133,8 +133,8 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
 			return err // it says what to do
 		}
-		if g.replacing && outageOf(err) != nil {
-			return adviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
+		if g.replacing && OutageOf(err) != nil {
+			return AdviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
 		}
 		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
@@ -146,20 +146,20 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 // settle ends a givingBack that came to err, after the handle was written.
 func (g *givingBack) settle(err error) {
 	if err != nil {
-		g.h.journal.Leave(g.entry)
+		g.h.Journal.Leave(g.entry)
 		return
 	}
 	failpoint.Here("handle-removed")
 	for _, request := range g.over {
 		g.h.over(request)
 	}
-	g.h.journal.Settle(g.entry)
+	g.h.Journal.Settle(g.entry)
 }
 
 // over removes the traces of a request whose leases were given back: its journal entry, whichever
 // process has it, and its keeper.
 func (h *Holder) over(request string) {
-	h.journal.Over(request)
+	h.Journal.Over(request)
 	h.Keepers.Dismiss(request)
 }
 
@@ -168,8 +168,8 @@ func (h *Holder) over(request string) {
 // written. It reports such a failure, and the release goes on without an entry.
 func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Record) (id string) {
 	id = rand.Text()
-	if err := h.journal.Begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
-		h.report.Debugf("%v", err)
+	if err := h.Journal.Begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
+		h.Reporter.Debugf("%v", err)
 		return ""
 	}
 	return id
@@ -225,11 +225,11 @@ func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockf
 // sendUnwritten sends the release of leases that r's request got at a version-1 proxy, and that are not
 // in its handle yet. unknown is the error if not all of them are known.
 func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record, unknown error) (leaseapi.ReleaseReply, error) {
-	held, err := h.adapter.OfRequest(r.RequestID)
+	held, err := h.Dialer.Adapter.OfRequest(r.RequestID)
 	if err != nil || len(held) == 0 {
 		return leaseapi.ReleaseReply{}, cmp.Or(err, unknown)
 	}
-	r.Adapter = h.adapter.ID()
+	r.Adapter = h.Dialer.Adapter.ID()
 	for _, l := range held {
 		r.Leases = append(r.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
 	}
@@ -243,15 +243,15 @@ func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, 
 // saySettled tells the user what a release did not do, and returns the names that it did release.
 func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
 	for _, lost := range reply.Stale {
-		h.report.Notef("%s is not released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+		h.Reporter.Notef("%s is not released: %s", lost.Name, leaseapi.Printable(lost.Reason))
 	}
 	released = slices.Clone(reply.Released)
 	for _, lost := range reply.Over {
 		if lost.Reason == proxyclient.UnknownName {
-			h.report.Notef("%s counts as released: %s: somebody else released it, or the proxy was restarted and forgot it; leasectl recover lists what may still be held", lost.Name, lost.Reason)
+			h.Reporter.Notef("%s counts as released: %s: somebody else released it, or the proxy was restarted and forgot it; leasectl recover lists what may still be held", lost.Name, lost.Reason)
 			continue
 		}
-		h.report.Debugf("%s was over already: %s", lost.Name, lost.Reason)
+		h.Reporter.Debugf("%s was over already: %s", lost.Name, lost.Reason)
 		released = slices.DeleteFunc(released, func(name string) bool { return name == lost.Name })
 	}
 	return released
@@ -265,7 +265,7 @@ func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfil
 	}
 	r.Leases = leases
 	if err := lockfile.List(r.SharedList).Remove(ctx, r.Grants()); err != nil {
-		h.report.Failf("%v", err)
+		h.Reporter.Failf("%v", err)
 	}
 }
 
@@ -310,8 +310,8 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 	}
 	var err error
 	if len(o.Leases) > 0 && !lockfile.Certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
-		g.h.report.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
-		err = g.h.adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
+		g.h.Reporter.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
+		err = g.h.Dialer.Adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
 	} else {
 		var p *v1.Proxy
 		if p, err = g.to(ctx, r); err == nil {
@@ -334,17 +334,17 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 // or cannot be read, it releases the lease of r without the handle: a command may have removed
 // or replaced it. It does nothing if another process has given the lease back.
 func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
-	if !h.journal.Stands(r.RequestID) {
-		h.journal.Settle(r.RequestID)
+	if !h.Journal.Stands(r.RequestID) {
+		h.Journal.Settle(r.RequestID)
 		return nil, nil
 	}
 	released, found, err := h.giveBack(ctx, handle, same)
 	if isUnread(err) && lockfile.Certain(r.Leases) {
-		h.report.Debugf("%v: releasing all the same", err)
+		h.Reporter.Debugf("%v: releasing all the same", err)
 		if released, err = h.sendOwn(ctx, r); err == nil && r.Lasts() {
 			h.over(r.RequestID) // a further release could say nothing of it
 		} else {
-			h.journal.Leave(r.RequestID) // recover removes the handle once it can be read
+			h.Journal.Leave(r.RequestID) // recover removes the handle once it can be read
 		}
 		return released, err
 	}
@@ -354,14 +354,28 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 	return h.giveBackWithoutHandle(ctx, r)
 }
 
+// GiveBack gives back the lease of a record whose handle is at path, if same allows that for the record that
+// the handle has now. It does so even if the handle is gone or cannot be read, but not if another process has
+// given the lease back. If r has no lease yet, it gives back what the handle has.
+func (h *Holder) GiveBack(ctx context.Context, path string, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+	handle, err := OpenHandle(path)
+	if err == nil {
+		return h.giveBackOwn(ctx, handle, same, r)
+	}
+	if !lockfile.Certain(r.Leases) {
+		return nil, err
+	}
+	return h.giveBackWithoutHandle(ctx, r) // something else is at its path
+}
+
 // giveBackWithoutHandle gives back the lease of a record of this process, whose handle was
 // removed or replaced.
 func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	if !lockfile.Certain(r.Leases) {
 		return nil, nil // the name may be somebody else's lease now
 	}
-	if !h.journal.Stands(r.RequestID) {
-		h.journal.Settle(r.RequestID)
+	if !h.Journal.Stands(r.RequestID) {
+		h.Journal.Settle(r.RequestID)
 		return nil, nil
 	}
 	released, err = h.sendOwn(ctx, r)
@@ -390,7 +404,7 @@ func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []str
 // for which the lease is lost. A handle that cannot be removed does no harm. locked is the path of the
 // handle whose lock the caller holds.
 func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked string) {
-	if left, _ := h.adapter.OfRequest(released.Request); len(left) > 0 || h.journal.HasExec(released.Request) {
+	if left, _ := h.Dialer.Adapter.OfRequest(released.Request); len(left) > 0 || h.Journal.HasExec(released.Request) {
 		return
 	}
 	if handle, err := lockfile.OpenHandle(released.Handle); err == nil && handle.Path() != locked {
@@ -404,7 +418,7 @@ func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked st
 			return nil
 		})
 		if err != nil {
-			h.report.Debugf("%v", err)
+			h.Reporter.Debugf("%v", err)
 		}
 	}
 	h.over(released.Request)

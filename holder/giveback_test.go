@@ -3,13 +3,13 @@ package holder
 import (
 	"errors"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -21,7 +21,7 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	l := w.take(Request{Count: 1})
 	var state lockfile.State
 	var entries int
-	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		state, entries = w.record(l.handle).State, w.journalEntries()
 		return false
 	}
@@ -37,7 +37,7 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 // A handle of an older program may owe leases to several proxies. If one of them is down, the others are told all the same.
 func TestReleaseTellsEachProxy(t *testing.T) {
 	w := newWorld(t)
-	down := newProxy(t)
+	down := holdertest.NewProxy(t)
 	down.Close()
 	handle := w.handle("handle")
 	owed := func(request, proxy, name string) lockfile.Owed {
@@ -64,44 +64,11 @@ func TestAdviceOfAFailedReplacement(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Tell(Outcome{Word: leaseapi.OutcomeOK}) // so that its release has something to tell, and is sent
-	w.proxy.onRelease = fails
+	w.proxy.OnRelease = holdertest.Fails
 	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
 	defer cancel()
 	_, err = w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "recover --forget "+l.record.RequestID+" drops this") {
 		t.Errorf("%v", err)
-	}
-}
-
-// What an older program could not release is forgotten without the names that somebody has put at
-// the path of its handle since.
-func TestForgetLeavesABareHandle(t *testing.T) {
-	w := newWorld(t)
-	owed := []lockfile.Owed{{RequestID: "r", Proxy: w.proxy.URL, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}}
-	for name, bare := range map[string]bool{"owing": false, "bare": true} {
-		handle := w.handle(name)
-		if bare {
-			if err := os.WriteFile(handle.Path(), []byte("lease2\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: owed})
-		}
-		e, err := w.journal.Journal().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.proxy.URL})
-		if err == nil {
-			err = e.Leave()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, failures := w.Recover(within(t), []string{name}); len(failures) > 0 {
-			t.Error(failures)
-		}
-		if r, _ := handle.Read(); bare != (r.State == lockfile.StateHeld) {
-			t.Errorf("%s: the handle is %+v", name, r)
-		}
-	}
-	if got := w.proxy.released(); len(got) > 0 {
-		t.Errorf("released %v", got)
 	}
 }

@@ -25,16 +25,26 @@ type HandOver struct {
 // lease, and leaves it to the proxy or a keeper as o says. If any step fails, it gives the
 // lease back.
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
-	err := deliver()
-	if err == nil {
+	return l.Transfer(ctx, func() error {
+		if err := deliver(); err != nil {
+			return err
+		}
 		failpoint.Here("handle-printed")
-		err = l.leaveTo(ctx, o)
-	}
-	if err != nil {
+		if err := l.leaveTo(ctx, o); err != nil {
+			return err
+		}
+		failpoint.Here("lease-firm")
+		return nil
+	})
+}
+
+// Transfer ends this process's responsibility for the lease: take makes somebody else responsible. If that
+// fails, Transfer gives the lease back.
+func (l *Lease) Transfer(ctx context.Context, take func() error) error {
+	if err := take(); err != nil {
 		return l.rollback(ctx, err)
 	}
-	failpoint.Here("lease-firm")
-	l.h.journal.Settle(l.record.RequestID)
+	l.h.Journal.Settle(l.record.RequestID)
 	return nil
 }
 
@@ -78,7 +88,7 @@ func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 // Keep is the keeper of a handle's request, in a process of its own: see [keeper.Keeper]. ownerPID is the
 // process for whose life the lease is kept; zero: none.
 func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
-	k := keeper.Keeper{Keepers: h.Keepers, Journal: h.journal, Handle: handle, Request: request, OwnerPID: ownerPID, Release: h.giveBackOwn}
+	k := keeper.Keeper{Keepers: h.Keepers, Journal: h.Journal, Handle: handle, Request: request, OwnerPID: ownerPID, Release: h.giveBackOwn}
 	return k.Run(ctx, ready)
 }
 
@@ -89,7 +99,7 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 		return
 	}
 	if !r.Lasts() {
-		h.report.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
+		h.Reporter.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
 			handle.Path(), r.KeeperPID, leaseapi.Duration(r.TTL))
 		return
 	}
@@ -97,6 +107,6 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if !r.ReleaseAt.IsZero() {
 		then = "at " + r.ReleaseAt.Format(time.RFC3339)
 	}
-	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it",
+	h.Reporter.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it",
 		handle.Path(), r.KeeperPID, then)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/keeper"
 	"github.com/leasectl/leasectl/holder/usage"
-	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -47,13 +46,12 @@ type Options struct {
 // Holder takes leases into handles and gives them back. It is safe for concurrent use;
 // operations on the same handle wait for each other at the handle's lock.
 type Holder struct {
-	stateDir  string
+	StateDir  string
 	owner     func() string
-	report    Reporter
-	listening <-chan struct{}
+	Reporter  Reporter
+	Listening <-chan struct{}
 	Dialer    *dial.Dialer
-	journal   *lockfile.Entries
-	adapter   *v1.Adapter
+	Journal   *lockfile.Entries
 	Keepers   *keeper.Keepers
 	endings   endings
 }
@@ -67,13 +65,12 @@ func New(o Options) *Holder {
 	stateDir := lockfile.PrivateDir(o.StateDir)
 	d := dial.New(o.Proxy, stateDir, o.Report, o.Listening)
 	return &Holder{
-		stateDir:  stateDir,
+		StateDir:  stateDir,
 		owner:     owner,
-		report:    o.Report,
-		listening: o.Listening,
+		Reporter:  o.Report,
+		Listening: o.Listening,
 		Dialer:    d,
-		journal:   &lockfile.Entries{StateDir: stateDir},
-		adapter:   d.Adapter,
+		Journal:   &lockfile.Entries{StateDir: stateDir},
 		Keepers:   &keeper.Keepers{StateDir: stateDir, Dialer: d, Owner: o.Owner, Debugf: o.Report.Debugf},
 	}
 }
@@ -128,13 +125,13 @@ func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	if path != "" {
 		return OpenHandle(path)
 	}
-	return lockfile.NewHandle(h.stateDir)
+	return lockfile.NewHandle(h.StateDir)
 }
 
 // Handles returns the paths of the handles in the state directory that can be read. It takes no
 // lock, and writes nothing.
 func (h *Holder) Handles() (paths []string) {
-	handles, _ := lockfile.Handles(h.stateDir)
+	handles, _ := lockfile.Handles(h.StateDir)
 	for _, handle := range handles {
 		if _, err := handle.Read(); err == nil {
 			paths = append(paths, handle.Path())

@@ -14,7 +14,7 @@ import (
 // leaves a killed keeper's socket for a day, since it says that nobody renews the lease.
 func TestAgeOfAKeepersSocket(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.renewEvery = 10 * time.Millisecond
+	w.proxy.RenewEvery = 10 * time.Millisecond
 	l := w.take(Request{})
 	request := l.record.RequestID
 	if err := lockfile.MakeDir(filepath.Join(w.dir, "keepers")); err != nil {
@@ -29,7 +29,7 @@ func TestAgeOfAKeepersSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One renewal may be under way. The one after the next is sent when the next is over.
-	for before := w.proxy.renewed(); w.proxy.renewed() < before+3 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+	for before := w.proxy.Renewed(); w.proxy.Renewed() < before+3 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 	}
 	if info, err := os.Lstat(path); err != nil || time.Since(info.ModTime()) > time.Hour {
 		t.Errorf("the keeper renews, and its socket stays old (%v)", err)

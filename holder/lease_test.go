@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -29,7 +30,7 @@ func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()
 // back.
 func (w *world) awaitDenied(kept context.Context) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.Said("given back through its handle"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Error("neither lost nor given back")
 			return
@@ -41,7 +42,7 @@ func (w *world) awaitDenied(kept context.Context) {
 // loss as the cause.
 func TestKeepLoss(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.onRenew = lost
+	w.proxy.OnRenew = holdertest.Lost
 	_, kept, stop := w.kept(KeepOptions{})
 	defer stop()
 	select {
@@ -60,9 +61,9 @@ func TestKeepLoss(t *testing.T) {
 func TestKeepGivenBack(t *testing.T) {
 	w := newWorld(t)
 	released := make(chan struct{})
-	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-released
-		return lost(out, r)
+		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
 	if _, err := w.Release(within(t), l.handle, l.record, Delay{}); err != nil {
@@ -80,9 +81,9 @@ func TestKeepGivenBack(t *testing.T) {
 func TestKeepReplaced(t *testing.T) {
 	w := newWorld(t)
 	replaced := make(chan struct{})
-	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-replaced
-		return lost(out, r)
+		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
 	w.write(l.handle, lockfile.Record{State: lockfile.StateQueued, RequestID: "request-2", Replaces: l.record.Leases})
@@ -98,7 +99,7 @@ func TestKeepReplaced(t *testing.T) {
 func TestKeepReleaseAfter(t *testing.T) {
 	w := newWorld(t)
 	l, kept, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour, ReleaseAfter: 50 * time.Millisecond})
-	for end := time.Now().Add(20 * time.Second); len(w.proxy.released()) == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(w.proxy.Released()) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it was not released")
 		}
@@ -129,7 +130,7 @@ func TestMayBeReleased(t *testing.T) {
 // gives it back and removes the handle.
 func TestReleaseAfterAFailedOne(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.onRelease = func(out http.ResponseWriter, _ *http.Request) bool {
+	w.proxy.OnRelease = func(out http.ResponseWriter, _ *http.Request) bool {
 		out.WriteHeader(http.StatusForbidden)
 		return true
 	}
@@ -138,7 +139,7 @@ func TestReleaseAfterAFailedOne(t *testing.T) {
 	if released, err := l.Release(within(t)); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.mend()
+	w.proxy.Mend()
 	if _, err := l.Release(within(t)); err != nil {
 		t.Error(err)
 	}
@@ -162,9 +163,9 @@ func TestKeepCleaned(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			cleaned := make(chan struct{})
-			w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+			w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 				<-cleaned
-				return lostBecause(out, tt.reason)
+				return holdertest.LostBecause(out, tt.reason)
 			}
 			l, kept, stop := w.kept(KeepOptions{})
 			defer stop()
@@ -189,11 +190,11 @@ func TestKeepCleaned(t *testing.T) {
 // may be somebody else's now.
 func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.onAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
-		reply(out, http.StatusOK, map[string][]string{"names": {"a"}})
+	w.proxy.OnAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
+		holdertest.Reply(out, http.StatusOK, map[string][]string{"names": {"a"}})
 		return true
 	}
-	w.proxy.onRelease = fails
+	w.proxy.OnRelease = holdertest.Fails
 	l, _, stop := w.kept(KeepOptions{})
 	defer stop()
 	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
@@ -201,8 +202,8 @@ func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	if released, err := l.Release(ctx); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.mend()
-	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.Mend()
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		t.Error("it was sent again")
 		return false
 	}

@@ -17,7 +17,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 		w := newWorld(t)
 		listening := make(chan struct{})
 		w.Holder = w.processThat(listening)
-		w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+		w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 			select {
 			case <-listening:
 			default:
@@ -57,7 +57,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	w := newWorld(t)
 	handle := w.take(Request{Count: 1}).handle
 	listening := make(chan struct{})
-	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		select {
 		case <-listening:
 		default:

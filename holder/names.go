@@ -89,8 +89,8 @@ func (n Named) Names() []string {
 // error it also returns the names that were released.
 func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
-		h.report.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))
-		if err := d.wait(ctx, h.report, nil); err != nil {
+		h.Reporter.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))
+		if err := d.wait(ctx, h.Reporter, nil); err != nil {
 			return nil, err
 		}
 	}
@@ -183,7 +183,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		return nil, err
 	}
 	released = h.saySettled(reply)
-	if err == nil && first.RequestID != "" && !h.journal.HasExec(first.RequestID) {
+	if err == nil && first.RequestID != "" && !h.Journal.HasExec(first.RequestID) {
 		h.over(first.RequestID)
 	}
 	if n.list != "" {

@@ -119,7 +119,7 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 		if _, stale := errors.AsType[*proxyclient.StaleError](err); !stale || now.Units == 0 || resyncs == maxResyncs {
 			break
 		}
-		h.report.Debugf("%s holds %d units after %d resizes, not %d after %d: resizing from there",
+		h.Reporter.Debugf("%s holds %d units after %d resizes, not %d after %d: resizing from there",
 			lease.Name, now.Units, now.Resizes, request.From, *request.After)
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -22,7 +23,7 @@ func (w *world) counted(units, free, wire int) *countedPool {
 	w.proxy.Config.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case leaseapi.PathHealth:
-			reply(out, http.StatusOK, leaseapi.Health{Status: "ok", Wire: wire})
+			holdertest.Reply(out, http.StatusOK, leaseapi.Health{Status: "ok", Wire: wire})
 		case leaseapi.PathResize:
 			p.resize(out, r)
 		case leaseapi.PathAcquire:
@@ -33,7 +34,7 @@ func (w *world) counted(units, free, wire int) *countedPool {
 				w.t.Error(err)
 			}
 			granted.Leases[0].Units, granted.Wire = p.units, wire
-			reply(out, http.StatusOK, granted)
+			holdertest.Reply(out, http.StatusOK, granted)
 		default:
 			inner.ServeHTTP(out, r)
 		}
@@ -69,7 +70,7 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 		problem(leaseapi.ProblemNoRoom)
 	default:
 		p.units, p.free = req.Count, p.free+p.units-req.Count
-		reply(w, http.StatusOK, leaseapi.ResizeReply{Units: p.units, Resizes: p.resizes})
+		holdertest.Reply(w, http.StatusOK, leaseapi.ResizeReply{Units: p.units, Resizes: p.resizes})
 	}
 }
 
@@ -166,7 +167,7 @@ func TestPeakGoesWithRelease(t *testing.T) {
 	if _, err := again.Release(within(t)); err != nil {
 		t.Fatal(err)
 	}
-	releases := w.proxy.releases
+	releases := w.proxy.Releases
 	if len(releases) != 2 || releases[0].Peak == nil || *releases[0].Peak != peak || releases[1].Peak != nil {
 		t.Errorf("the proxy was told %+v", releases)
 	}

@@ -89,10 +89,10 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 		if names := r.NamesInFile(); len(names) > 0 {
 			what = strings.Join(names, ", ")
 		}
-		h.report.Notef("releasing %s in %s", what, leaseapi.Duration(d.Time))
-		err = d.wait(ctx, h.report, func(ctx context.Context) error { return handle.Watch(ctx, same) })
+		h.Reporter.Notef("releasing %s in %s", what, leaseapi.Duration(d.Time))
+		err = d.wait(ctx, h.Reporter, func(ctx context.Context) error { return handle.Watch(ctx, same) })
 		if errors.Is(err, ErrReplaced) {
-			h.report.Notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
+			h.Reporter.Notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
 			return nil, nil
 		}
 		if err != nil {
@@ -101,7 +101,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 	}
 	released, _, err = h.giveBack(ctx, handle, same)
 	for _, name := range released {
-		h.report.Debugf("released %s", name)
+		h.Reporter.Debugf("released %s", name)
 	}
 	return released, err
 }
@@ -151,10 +151,10 @@ func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.R
 		return r, err
 	}
 	adopted := lockfile.Record{
-		State: lockfile.StateHeld, RequestID: rand.Text(), Owner: h.owner(), Proxy: p.Address, Adapter: h.adapter.ID(), AcquiredAt: handle.Modified().UTC(),
+		State: lockfile.StateHeld, RequestID: rand.Text(), Owner: h.owner(), Proxy: p.Address, Adapter: h.Dialer.Adapter.ID(), AcquiredAt: handle.Modified().UTC(),
 	}
 	for _, l := range r.Leases {
-		held, found := h.adapter.Find(p.Address, l.Name)
+		held, found := h.Dialer.Adapter.Find(p.Address, l.Name)
 		if !found || held.At.After(handle.Modified().Add(v1.Tolerance)) {
 			return r, fmt.Errorf("handle %s: this machine has no lease %s, and a version-1 proxy cannot release one later: leave out --detach", handle.Path(), l.Name)
 		}
@@ -175,11 +175,11 @@ func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.R
 func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, delay time.Duration) {
 	names = slices.Clone(names)
 	for _, l := range over {
-		h.report.Notef("the lease of %s is over already (%s): nothing to release", l.Name, leaseapi.Printable(l.Reason))
+		h.Reporter.Notef("the lease of %s is over already (%s): nothing to release", l.Name, leaseapi.Printable(l.Reason))
 		names = slices.DeleteFunc(names, func(name string) bool { return name == l.Name })
 	}
 	if len(names) > 0 {
-		h.report.Notef("%s releases %s in %s", who, strings.Join(names, ", "), leaseapi.Duration(delay))
+		h.Reporter.Notef("%s releases %s in %s", who, strings.Join(names, ", "), leaseapi.Duration(delay))
 	}
 }
 

@@ -60,7 +60,7 @@ type tidying struct {
 
 func (t *tidying) debug(err error) {
 	if err != nil {
-		t.h.report.Debugf("%v", err)
+		t.h.Reporter.Debugf("%v", err)
 	}
 }
 
@@ -73,19 +73,19 @@ func (t *tidying) tidyIntents(ctx context.Context) {
 		}
 		return recorded
 	}}
-	t.debug(t.h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
+	t.debug(t.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
 			return false
 		}
 		done, err := s.settleIntent(ctx, in)
 		t.debug(err)
-		return err == nil && !done.unconfirmed
+		return err == nil && !done.Unconfirmed
 	}))
 }
 
 // tidyHandles removes the handles of the leases.
 func (t *tidying) tidyHandles(ctx context.Context) {
-	handles, err := lockfile.Handles(t.h.stateDir)
+	handles, err := lockfile.Handles(t.h.StateDir)
 	t.debug(err)
 	for _, handle := range handles {
 		if r, err := handle.Read(); err != nil || !t.covers(ctx, r) {
@@ -111,7 +111,7 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	return (r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
 		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.Dialer.StoreOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
-		!(t.keepExecs && t.h.journal.HasExec(r.RequestID))
+		!(t.keepExecs && t.h.Journal.HasExec(r.RequestID))
 }
 
 // isOver tells whether all leases of r have ended. The proxy is asked about names that are not

@@ -43,10 +43,6 @@ type Request struct {
 	Overcommit        bool // take the lease although the pool is full or paused
 	Priority          int  // how many steps to go ahead in the queue
 
-	// Shared asks for a shared lease, which commands of this machine hold together and which
-	// has a handle of its own instead of Handle. Nil: the lease is for this process alone.
-	Shared *Shared
-
 	// Around is the path of the handle of the exec that this process runs under; "" is none.
 	// The request may have to wait for the lease of that exec.
 	Around string
@@ -55,26 +51,7 @@ type Request struct {
 	// in the handle, which are then its user's.
 	Outlives bool
 
-	owner string // "": that of the options
-	tried bool   // the same request was sent before without a WaitTimeout: see [proxyclient.Request]
-}
+	Owner string // "": that of the options
 
-// Shared says how to share a lease. The first user of a round sets its limits of uses and age.
-type Shared struct {
-	Name string // any text but the empty one
-	// MaxUses is the number of uses after which a round is expired; zero: it never is. While no
-	// other lease is free, more users may join: Percent % of MaxUses.
-	MaxUses, Percent int
-	// MaxAge is the age at which a round is expired at the latest; zero: it never is.
-	MaxAge time.Duration
-	// Linger is how long the last user leaves the lease for others to join; zero: the last user
-	// gives the lease back at once.
-	Linger time.Duration
-	// Service is the process that comes with the lease; nil: there is none.
-	Service *Service
-	// AnyTTL says that the TTL of the request is a default: a round with another TTL will do.
-	AnyTTL bool
-	// Within names the uses that this process runs under, as [Lease.Uses] of the leasectl above
-	// it returned them.
-	Within string
+	tried bool // the same request was sent before without a WaitTimeout: see [proxyclient.Request]
 }

@@ -29,8 +29,8 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	if os.Getpid() == 1 {
 		defer process.ReapOrphans()()
 	}
-	if shared := o.Request.Shared; shared != nil && shared.Service != nil {
-		shared.Service.Environment = o.serviceEnvironment
+	if o.Shared != nil && o.Shared.Service != nil {
+		o.Shared.Service.Environment = o.serviceEnvironment
 	}
 	signals, stop := hear(o.Signals)
 	defer stop()

@@ -3,17 +3,17 @@ package main
 import (
 	"context"
 
-	"github.com/spf13/cobra"
-
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/trap/process"
+	"github.com/spf13/cobra"
 )
 
 type keeperOptions struct {
 	handle   string
 	request  string
 	ownerPID int
-	service  holder.ServiceOf
+	service  shared.ServiceOf
 }
 
 func newKeeperCommand(a *app) *cobra.Command {
@@ -47,7 +47,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 func (a *app) keep(ctx context.Context, o *keeperOptions) error {
 	ready := func() { process.Ready(nil) }
 	if o.service.Shared != "" {
-		return a.holder.KeepService(ctx, o.service, ready)
+		return shared.KeepService(ctx, a.holder, o.service, ready)
 	}
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {

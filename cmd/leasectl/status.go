@@ -8,11 +8,11 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
+	"github.com/spf13/cobra"
 )
 
 type statusOptions struct {
@@ -94,7 +94,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 // overview is all that status shows, once or with --watch.
 type overview struct {
 	leaseapi.PoolsReply
-	Shared []holder.SharedRound `json:"shared,omitempty"`
+	Shared []shared.Round `json:"shared,omitempty"`
 }
 
 // text formats an overview for people.

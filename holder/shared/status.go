@@ -1,15 +1,16 @@
-package holder
+package shared
 
 import (
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// SharedRound is a round of a shared lease of this machine, as its record shows it.
-type SharedRound struct {
+// Round is a round of a shared lease of this machine, as its record shows it.
+type Round struct {
 	Name  string              `json:"name"` // NAME, made printable
 	Type  string              `json:"type"`
 	Proxy string              `json:"proxy"`
@@ -21,11 +22,11 @@ type SharedRound struct {
 	Users int                 `json:"users"`          // that live
 	Since time.Time           `json:"since,omitzero"` // when the lease was acquired
 	// Service is the process that comes with the lease; nil: there is none.
-	Service *SharedService `json:"service,omitempty"`
+	Service *RoundService `json:"service,omitempty"`
 }
 
-// SharedService is the service of a round.
-type SharedService struct {
+// RoundService is the service of a round.
+type RoundService struct {
 	Command  string    `json:"command"`
 	State    string    `json:"state"` // "starting", "running", "stopping", or why it is over
 	Group    int       `json:"group,omitempty"`
@@ -34,12 +35,12 @@ type SharedService struct {
 }
 
 // serviceOf describes the service of a round; nil if there is none.
-func serviceOf(file lockfile.Shared, r *lockfile.Round) *SharedService {
+func serviceOf(file lockfile.Shared, r *lockfile.Round) *RoundService {
 	s := r.Service
 	if s == nil {
 		return nil
 	}
-	shown := &SharedService{Command: s.Command, State: "running", Group: s.Group, Since: s.Since, LastLine: service.LastLine(file.LogPath(r.ID))}
+	shown := &RoundService{Command: s.Command, State: "running", Group: s.Group, Since: s.Since, LastLine: service.LastLine(file.LogPath(r.ID))}
 	switch {
 	case s.Over != "":
 		shown.State = "over: " + s.Over
@@ -53,11 +54,11 @@ func serviceOf(file lockfile.Shared, r *lockfile.Round) *SharedService {
 	return shown
 }
 
-// SharedRounds returns the rounds of all shared leases in the state directory that are of this
+// Rounds returns the rounds of all shared leases in the state directory that are of this
 // boot, PID namespace and time namespace. It takes no lock. With an error it returns the rounds
 // that it read before.
-func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
-	files, err := lockfile.SharedIn(h.sharedDir())
+func Rounds(h *holder.Holder) (rounds []Round, err error) {
+	files, err := Files(h)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (h *Holder) SharedRounds() (rounds []SharedRound, err error) {
 			continue
 		}
 		for _, r := range record.Rounds {
-			shown := SharedRound{
+			shown := Round{
 				Name: record.Name, Type: r.Type, Proxy: proxyclient.Redacted(r.Proxy), Round: r.ID, State: r.State, Names: r.Names(),
 				Uses: r.Uses, Bound: r.Bound, Since: r.Since, Users: file.LiveUsers(r), Service: serviceOf(file, &r),
 			}

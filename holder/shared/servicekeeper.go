@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/keeper"
@@ -45,7 +46,7 @@ type ServiceOf struct {
 
 // serviceKeeper looks after the service of one round.
 type serviceKeeper struct {
-	sharedLease
+	lease
 	id      string
 	running *service.Service // nil: it could not be started
 	over    bool             // the service has ended, and the record says so
@@ -56,10 +57,10 @@ type serviceKeeper struct {
 
 // KeepService is the keeper of a round's service: it starts the service, says in the record when it
 // is ready or over, renews the lease, and ends the round when no user is left. It blocks until then.
-// It calls ready once it has the round. The error is [ErrReplaced] if the round is not waiting for
+// It calls ready once it has the round. The error is [holder.ErrReplaced] if the round is not waiting for
 // its service.
-func (h *Holder) KeepService(ctx context.Context, o ServiceOf, ready func()) error {
-	k := &serviceKeeper{sharedLease: h.sharedOf(lockfile.Shared(o.Shared)), id: o.Round, changed: make(chan struct{}, 1)}
+func KeepService(ctx context.Context, h *holder.Holder, o ServiceOf, ready func()) error {
+	k := &serviceKeeper{lease: leaseIn(h, lockfile.Shared(o.Shared)), id: o.Round, changed: make(chan struct{}, 1)}
 	round, unlock, err := k.claim(ctx)
 	if err != nil {
 		return err
@@ -74,10 +75,10 @@ func (h *Holder) KeepService(ctx context.Context, o ServiceOf, ready func()) err
 	ready()
 	failpoint.Here("service-keeper-ready")
 
-	use := &sharedUse{sharedLease: k.sharedLease, use: &lockfile.Use{Round: k.id}, round: round}
-	renewed, stopRenewing := keepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
-		r := &roundKeeper{sharedUse: use, seen: round, margin: serviceMargin, lose: lose, leaseOnly: true}
-		r.run(ctx, sharedConfirm)
+	use := &part{lease: k.lease, use: &lockfile.Use{Round: k.id}, round: round}
+	renewed, stopRenewing := holder.KeepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
+		r := &renewer{part: use, seen: round, margin: serviceMargin, lose: lose, leaseOnly: true}
+		r.run(ctx, confirmWithin)
 	})
 	defer stopRenewing()
 	k.start(ctx, round, o.Dir)
@@ -92,7 +93,7 @@ func (h *Holder) KeepService(ctx context.Context, o ServiceOf, ready func()) err
 }
 
 // serviceMargin is how long before the end of the lease the service is stopped, with half of that
-// as its grace period. Its users are dead by then: see [KeepOptions.Margin].
+// as its grace period. Its users are dead by then: see [holder.KeepOptions.Margin].
 const serviceMargin = 2 * time.Second
 
 // claim makes this process the keeper of the round.
@@ -100,7 +101,7 @@ func (k *serviceKeeper) claim(ctx context.Context) (round lockfile.Round, unlock
 	err = k.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(k.id)
 		if r == nil || r.State != lockfile.RoundStarting || r.Service == nil || tx.Boot != k.boot {
-			return ErrReplaced
+			return holder.ErrReplaced
 		}
 		k.shown, round = tx.Name, *r
 		unlock, err = k.file.LockKeeper(ctx, k.id)
@@ -148,7 +149,7 @@ func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed
 	lost := renewed.Done()
 	late := time.NewTimer(round.Service.Timeout)
 	defer late.Stop()
-	look := time.NewTicker(sharedWatch)
+	look := time.NewTicker(watchEvery)
 	defer look.Stop()
 	for {
 		select {
@@ -232,7 +233,7 @@ func (k *serviceKeeper) noteOver(ctx context.Context, why string) {
 		}
 	})
 	if starting {
-		proxyclient.Sleep(ctx, sharedLookMax+sharedLookMax/2)
+		proxyclient.Sleep(ctx, lookMax+lookMax/2)
 	}
 }
 
@@ -245,7 +246,7 @@ func (k *serviceKeeper) noteService(ctx context.Context, change func(*lockfile.R
 		return nil
 	})
 	if err != nil {
-		k.h.report.Debugf("%v", err)
+		k.h.Reporter.Debugf("%v", err)
 	}
 	return err
 }
@@ -279,7 +280,7 @@ func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 			return nil
 		}
 		r.State, r.By = lockfile.RoundReleasing, 0
-		k.h.endings.mergePeak(r)
+		r.Peak = k.h.MergePeak(r.RequestID, r.Peak)
 		condemned = true
 		return nil
 	})
@@ -290,7 +291,7 @@ func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 	case k.unwritten.IsZero():
 		k.unwritten = proxyclient.Now()
 	}
-	k.h.report.Debugf("%v", err)
+	k.h.Reporter.Debugf("%v", err)
 	return proxyclient.Now().Sub(k.unwritten) > unwrittenTime // else it is tried again at the next look
 }
 
@@ -309,7 +310,7 @@ func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
 	failpoint.Here("service-gone")
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	_, failed := k.h.giveBackRound(ctx, k.file, *r)
+	_, failed := k.giveBackRound(ctx, *r)
 	failpoint.Here("service-lease-released")
 	if failed != nil {
 		// Nobody reads what a keeper says: the round stays, and its last user, or the next process that

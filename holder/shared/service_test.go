@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func TestSameService(t *testing.T) {
 		{"long expression", &lockfile.Service{Command: "a", Ready: long + "a"}, &lockfile.Service{Command: "a", Ready: long + "b"}, false},
 	} {
 		for _, pair := range [][2]*lockfile.Service{{tt.a, tt.b}, {tt.b, tt.a}} {
-			l := sharedLease{shown: "A", wanted: lockfile.Round{Service: pair[0]}}
+			l := lease{shown: "A", wanted: lockfile.Round{Service: pair[0]}}
 			if err := l.conflict(lockfile.Round{Service: pair[1]}); (err == nil) != tt.same {
 				t.Errorf("%s: %v", tt.name, err)
 			}
@@ -82,7 +82,7 @@ func TestEndService(t *testing.T) {
 			defer guard.Close()
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
-			if err := w.endService(ctx, file, r); !errors.Is(err, context.DeadlineExceeded) {
+			if err := leaseIn(w.Holder, file).endService(ctx, r); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("with a live guard: %v", err)
 			}
 			select {
@@ -96,7 +96,7 @@ func TestEndService(t *testing.T) {
 				}
 			}
 			guard.Close()
-			if err := w.endService(t.Context(), file, r); err != nil {
+			if err := leaseIn(w.Holder, file).endService(t.Context(), r); err != nil {
 				t.Errorf("without a guard: %v", err)
 			}
 		})

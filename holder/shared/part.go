@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
@@ -15,16 +16,16 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedUse is this command's part in a round. It is a [part].
-type sharedUse struct {
-	sharedLease
+// part is this command's part in a round. It is a [holder.Part].
+type part struct {
+	lease
 	use   *lockfile.Use
 	round lockfile.Round // as it was when the use began
 	ended bool
 }
 
-// roundLease returns the lease of a round, with p as the part of the caller.
-func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
+// join returns the lease of a round, with p as the part of the caller.
+func (l lease) join(r lockfile.Round, p holder.Part) *holder.Lease {
 	handle, _ := lockfile.OpenHandle(r.Handle) // no error: it was opened when the round began
 	grant := v1.GrantOf(r.Leases, r.Adapter)
 	units := r.Units
@@ -34,13 +35,14 @@ func roundLease(h *Holder, r lockfile.Round, p part) *Lease {
 		}
 	}
 	grant.RequestID, grant.Units, grant.Unit, grant.TTL, grant.RenewEvery = r.RequestID, units, r.Unit, r.Granted, r.RenewEvery
-	return &Lease{
-		h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, part: p, grant: grant,
-		variables: variablesOf(r),
-		record: lockfile.Record{
-			State: lockfile.StateHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
-			Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
-		},
+	return l.h.Join(handle, recordOf(r), grant, p)
+}
+
+// recordOf returns the record of the handle of a round.
+func recordOf(r lockfile.Round) lockfile.Record {
+	return lockfile.Record{
+		State: lockfile.StateHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
+		Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
 	}
 }
 
@@ -52,8 +54,11 @@ func variablesOf(r lockfile.Round) []string {
 	return r.Service.Variables
 }
 
-// uses implements [part].
-func (u *sharedUse) uses() string {
+// Variables implements [holder.Part].
+func (u *part) Variables() []string { return variablesOf(u.round) }
+
+// Uses implements [holder.Part].
+func (u *part) Uses() string {
 	own := fmt.Sprintf("%s/%s/%d", u.key(), u.use.Round, u.use.N)
 	if u.asked.Within == "" {
 		return own
@@ -61,13 +66,13 @@ func (u *sharedUse) uses() string {
 	return u.asked.Within + "," + own
 }
 
-// sharedConfirm is when the first renewal is due, which confirms the grant. A user that takes
+// confirmWithin is when the first renewal is due, which confirms the grant. A user that takes
 // over the renewals makes its first after this time at the latest: the user before it may have
 // ended in the middle of one.
-const sharedConfirm = time.Second
+const confirmWithin = time.Second
 
 // renew renews a round once, for ttl, and writes the result into the record.
-func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
+func (l lease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint.Here("round-renewal-unsent")
 	client, err := l.h.Dialer.Dial(ctx, l.h.Dialer.ProxyOf(r.Proxy))
 	if err != nil {
@@ -94,13 +99,13 @@ func (l sharedLease) renew(ctx context.Context, r lockfile.Round, ttl time.Durat
 	if isLost {
 		return err
 	}
-	l.h.report.Debugf("renewed %s for %s", strings.Join(r.Names(), ", "), leaseapi.Duration(renewal.TTL))
+	l.h.Reporter.Debugf("renewed %s for %s", strings.Join(r.Names(), ", "), leaseapi.Duration(renewal.TTL))
 	return werr
 }
 
-// release implements [part]: it ends the use. The last user gives the lease back, or leaves it
+// Release implements [holder.Part]: it ends the use. The last user gives the lease back, or leaves it
 // to linger.
-func (u *sharedUse) release(ctx context.Context) (released []string, err error) {
+func (u *part) Release(ctx context.Context) (released []string, err error) {
 	if u.ended {
 		return nil, nil
 	}
@@ -121,7 +126,7 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 			return nil, nil
 		}
 	}
-	released, err = u.h.giveBackRound(ctx, u.file, *round)
+	released, err = u.giveBackRound(ctx, *round)
 	failpoint.Here("round-given-back")
 	return released, errors.Join(err, u.removeRound(ctx, *round, err))
 }
@@ -130,23 +135,15 @@ func (u *sharedUse) release(ctx context.Context) (released []string, err error) 
 // changed its handle. The handle is the round's alone, so a lease that a reacquire has put
 // there is given back, too. If the round has no lease yet, the handle may have a request. The
 // service of the round is dead before that.
-func (h *Holder) giveBackRound(ctx context.Context, file lockfile.Shared, r lockfile.Round) (released []string, err error) {
-	if err := h.endService(ctx, file, r); err != nil {
+func (l lease) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
+	if err := l.endService(ctx, r); err != nil {
 		return nil, err
 	}
-	l := roundLease(h, r, nil)
-	handle, err := OpenHandle(r.Handle)
-	switch {
-	case !lockfile.Certain(l.record.Leases) && err == nil:
-		released, _, err = h.giveBack(ctx, handle, Anything)
-		return released, err
-	case !lockfile.Certain(l.record.Leases):
-		return nil, err
-	case err != nil: // something else is at its path
-		return h.giveBackWithoutHandle(ctx, l.record)
+	same := holder.Anything
+	if lockfile.Certain(r.Leases) {
+		same = func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
 	}
-	notBare := func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
-	return h.giveBackOwn(ctx, handle, notBare, l.record)
+	return l.h.GiveBack(ctx, r.Handle, same, recordOf(r))
 }
 
 // leftRound is a round whose last user has left it.
@@ -159,12 +156,12 @@ type leftRound struct {
 // endUse ends the use, unless it is the last one. The last use stands until the round's end:
 // endUse writes into the record what this user is about to do, and returns the round. If the round
 // has a keeper, the last use ends, too.
-func (u *sharedUse) endUse(ctx context.Context) (left leftRound, err error) {
+func (u *part) endUse(ctx context.Context) (left leftRound, err error) {
 	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		u.ended = true
 		r := tx.Round(u.use.Round)
 		if r != nil {
-			u.h.endings.mergePeak(r)
+			r.Peak = u.h.MergePeak(r.RequestID, r.Peak)
 		}
 		if r == nil || tx.HasLiveUser(r, u.use.N) {
 			return tx.End(u.use)
@@ -191,7 +188,7 @@ func (u *sharedUse) endUse(ctx context.Context) (left leftRound, err error) {
 
 // leaveLingering renews the lease once more, and leaves it to end by itself. If the renewal
 // fails, the record says that this user gives the lease back.
-func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) error {
+func (u *part) leaveLingering(ctx context.Context, round lockfile.Round) error {
 	failed := u.renew(ctx, round, u.asked.Linger)
 	return errors.Join(failed, u.note(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(u.use.Round)
@@ -203,14 +200,14 @@ func (u *sharedUse) leaveLingering(ctx context.Context, round lockfile.Round) er
 			return nil
 		}
 		r.State, r.By, r.Lingers = lockfile.RoundHeld, 0, true
-		u.h.report.Notef("%s lingers for %s", strings.Join(r.Names(), ", "), leaseapi.Duration((r.Deadline - r.RenewedAt).Round(time.Millisecond)))
+		u.h.Reporter.Notef("%s lingers for %s", strings.Join(r.Names(), ", "), leaseapi.Duration((r.Deadline - r.RenewedAt).Round(time.Millisecond)))
 		return tx.End(u.use)
 	}))
 }
 
 // removeRound ends the use, and removes the round, unless the release failed and the handle of
 // the round still holds the lease.
-func (u *sharedUse) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
+func (u *part) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
 	return u.note(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err

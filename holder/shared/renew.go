@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"context"
@@ -7,26 +7,27 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedWatch is how often a user looks for an overdue renewal, for a lost lease, and for
+// watchEvery is how often a user looks for an overdue renewal, for a lost lease, and for
 // renewals to take over. A look is a read of some ten microseconds.
-const sharedWatch = time.Second
+const watchEvery = time.Second
 
-// keep implements [part]. See [Lease.Keep].
-func (u *sharedUse) keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
-	return keepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
-		k := &roundKeeper{sharedUse: u, seen: u.round, margin: o.Margin, lose: lose}
+// Keep implements [holder.Part].
+func (u *part) Keep(ctx context.Context, o holder.KeepOptions) (kept context.Context, stop func()) {
+	return holder.KeepWith(ctx, 0, func(ctx context.Context, lose func(error)) {
+		k := &renewer{part: u, seen: u.round, margin: o.Margin, lose: lose}
 		k.run(ctx, o.ConfirmAfter)
 	})
 }
 
-// roundKeeper watches a round for one user, and renews it when it is that user's turn.
-type roundKeeper struct {
-	*sharedUse
+// renewer watches a round for one user, and renews it when it is that user's turn.
+type renewer struct {
+	*part
 	seen      lockfile.Round // as last read
 	margin    time.Duration
 	lose      func(error)
@@ -39,7 +40,7 @@ type roundKeeper struct {
 }
 
 // run keeps the round until ctx ends, or the lease is lost for good.
-func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
+func (k *renewer) run(ctx context.Context, after time.Duration) {
 	if !k.seen.Renews() {
 		k.watchService(ctx) // the leases last until they are released
 		return
@@ -61,10 +62,10 @@ func (k *roundKeeper) run(ctx context.Context, after time.Duration) {
 
 // look reads the record, and renews the round if that is due. done tells whether the lease
 // is lost for good.
-func (k *roundKeeper) look(ctx context.Context) (done bool) {
+func (k *renewer) look(ctx context.Context) (done bool) {
 	record, err := k.file.Read()
 	if err != nil {
-		k.h.report.Debugf("%v", err)
+		k.h.Reporter.Debugf("%v", err)
 		return false // the lease lasts all the same
 	}
 	r := record.Round(k.use.Round)
@@ -95,7 +96,7 @@ func (k *roundKeeper) look(ctx context.Context) (done bool) {
 
 // loss returns why the user has lost the round; nil if it has not. It does not look at the
 // deadline.
-func (k *roundKeeper) loss(r *lockfile.Round) error {
+func (k *renewer) loss(r *lockfile.Round) error {
 	if k.leaseOnly {
 		return roundLoss(r)
 	}
@@ -103,8 +104,8 @@ func (k *roundKeeper) loss(r *lockfile.Round) error {
 }
 
 // watchService waits until the service of a round ends, or ctx.
-func (k *roundKeeper) watchService(ctx context.Context) {
-	for k.seen.Service != nil && !k.leaseOnly && proxyclient.Sleep(ctx, sharedWatch) == nil {
+func (k *renewer) watchService(ctx context.Context) {
+	for k.seen.Service != nil && !k.leaseOnly && proxyclient.Sleep(ctx, watchEvery) == nil {
 		record, err := k.file.Read()
 		if r := record.Round(k.use.Round); err == nil && r != nil {
 			if err := k.useLoss(r); err != nil {
@@ -116,19 +117,19 @@ func (k *roundKeeper) watchService(ctx context.Context) {
 }
 
 // takeOver takes over the renewals if the user that made them has ended.
-func (k *roundKeeper) takeOver() {
+func (k *renewer) takeOver() {
 	if k.unlock != nil {
 		return
 	}
 	if unlock, err := k.file.LockRenewal(k.use.Round); err == nil {
-		k.unlock, k.confirm = unlock, k.now()+sharedConfirm
+		k.unlock, k.confirm = unlock, k.now()+confirmWithin
 	}
 }
 
 // due returns when this user renews. The user that has the renewals renews in its turn. The
 // others renew when half of the time has gone by without a renewal, and in any case before the
 // limit.
-func (k *roundKeeper) due() time.Duration {
+func (k *renewer) due() time.Duration {
 	turn := k.seen.RenewedAt + k.seen.RenewEvery
 	switch {
 	case k.unlock == nil:
@@ -141,31 +142,31 @@ func (k *roundKeeper) due() time.Duration {
 }
 
 // limit returns when the lease counts as lost.
-func (k *roundKeeper) limit() time.Duration {
+func (k *renewer) limit() time.Duration {
 	return k.seen.Deadline - min(k.margin, (k.seen.Deadline-k.seen.RenewedAt)/2)
 }
 
 // next returns how long to wait before the next look.
-func (k *roundKeeper) next() time.Duration {
-	pause := min(sharedWatch, k.seen.Granted/10, k.due()-k.now())
+func (k *renewer) next() time.Duration {
+	pause := min(watchEvery, k.seen.Granted/10, k.due()-k.now())
 	if before := k.limit() - k.now(); before > 0 {
 		pause = min(pause, before)
 	}
-	least := sharedWatch / 100
+	least := watchEvery / 100
 	if k.lastErr != nil {
-		least = min(sharedWatch, k.seen.Granted/10)
+		least = min(watchEvery, k.seen.Granted/10)
 	}
 	return max(pause, least)
 }
 
 // renewLate renews the round for all its users. It goes on even if the command has ended, since
 // the next command may be too short to renew, too.
-func (k *roundKeeper) renewLate(ctx context.Context) error {
-	ctx, cancel := cleanup.Within(ctx, max(sharedConfirm, min(cleanup.Timeout, k.limit()-k.now())))
+func (k *renewer) renewLate(ctx context.Context) error {
+	ctx, cancel := cleanup.Within(ctx, max(confirmWithin, min(cleanup.Timeout, k.limit()-k.now())))
 	defer cancel()
 	err := k.renew(ctx, k.seen, k.seen.Granted)
 	if err != nil {
-		k.h.report.Debugf("%v: trying again", err)
+		k.h.Reporter.Debugf("%v: trying again", err)
 	}
 	return err
 }

@@ -1,4 +1,7 @@
-package holder
+// Package recovery gives back what killed processes left: the leases that they asked for, held or had begun to
+// release, and their files. [Run] is leasectl recover. An acquire settles by itself what stands in its way: the
+// entries of dead processes at its proxy (holder), and the rounds of dead users (holder/shared).
+package recovery
 
 import (
 	"context"
@@ -9,13 +12,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/shared"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Recover gives back the leases that processes asked for, held or had begun to release when
+// Run gives back the leases that processes asked for, held or had begun to release when
 // they were killed, as the journal, the records of shared leases and the handles in the state
 // directory say. It removes the files that these processes left. It lists the leases of version-1
 // proxies that may still be held although they were released. It drops the journal entries and the
@@ -24,12 +29,11 @@ import (
 //
 // It goes on after a failure, and returns all failures. Each proxy that does not answer, or
 // answers only with errors, costs one [cleanup.Timeout].
-func (h *Holder) Recover(ctx context.Context, forget []string) (actions []Action, failures []error) {
-	r := &recovery{forget: forget, outages: make(map[string]error)}
-	if err := lockfile.CheckStateDir(h.stateDir); err != nil {
+func Run(ctx context.Context, h *holder.Holder, forget []string) (actions []Action, failures []error) {
+	r := &recovery{h: h, forget: forget, outages: make(map[string]error)}
+	if err := lockfile.CheckStateDir(h.StateDir); err != nil {
 		return nil, []error{err}
 	}
-	r.settling = settling{h: h, proxyOf: h.Dialer.ProxyOf}
 	r.forgetIntents(ctx)
 	r.forgetNames(ctx)
 	r.fail(r.recoverIntents(ctx))
@@ -53,11 +57,11 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 		return
 	}
 	// recoverIntents reads the same entries and has the same errors.
-	_ = r.h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
+	_ = r.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		forget := slices.Contains(r.forget, in.ID)
 		if forget {
 			r.fail(r.forgetInHandle(ctx, in))
-			r.addAction(in, settlement{}, Forgotten)
+			r.addAction(in, holder.Settled{}, Forgotten)
 		}
 		return forget
 	})
@@ -65,40 +69,40 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 
 // recoverIntents settles the journal entries of dead processes.
 func (r *recovery) recoverIntents(ctx context.Context) error {
-	return r.h.journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
+	return r.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if err := r.outage(in.Proxy); err != nil {
 			r.unsettledIntent(in, err)
 			return false
 		}
 		ctx, cancel := cleanup.Context(ctx)
 		defer cancel()
-		done, err := r.settleIntent(ctx, in)
+		done, err := r.h.SettleIntent(ctx, in)
 		if err != nil {
 			r.noteOutage(in.Proxy, err)
 			r.unsettledIntent(in, err)
 		}
 		switch {
-		case done.listed: // listUnsettled names what is unconfirmed
+		case done.Listed: // listUnsettled names what is unconfirmed
 			r.failedHandles = append(r.failedHandles, in.Handle)
-			if len(done.released) > 0 {
+			if len(done.Released) > 0 {
 				r.addAction(in, done, Released)
 			}
-		case done.unconfirmed:
+		case done.Unconfirmed:
 			r.addAction(in, done, Unconfirmed)
-		case len(done.released) > 0:
+		case len(done.Released) > 0:
 			r.addAction(in, done, Released)
-		case err == nil && len(done.kept) > 0:
+		case err == nil && len(done.Kept) > 0:
 			r.addAction(in, done, Kept)
 		case err == nil && in.Kind != lockfile.KindKeep:
 			r.addAction(in, done, Withdrawn)
 		}
-		return err == nil && (!done.unconfirmed || done.listed)
+		return err == nil && (!done.Unconfirmed || done.Listed)
 	})
 }
 
 // unsettledIntent notes that an entry could not be settled, and that its handle failed with it.
 func (r *recovery) unsettledIntent(in lockfile.Intent, err error) {
-	r.fail(adviseForget(in.ID, fmt.Errorf("%s: %w", in.Describe(), err)))
+	r.fail(holder.AdviseForget(in.ID, fmt.Errorf("%s: %w", in.Describe(), err)))
 	r.failedHandles = append(r.failedHandles, in.Handle)
 }
 
@@ -126,7 +130,7 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 // forgetNames drops the leases that the adapter lists and the user wants to forget.
 func (r *recovery) forgetNames(ctx context.Context) {
 	for _, name := range r.forget {
-		forgotten, err := r.h.adapter.Forget(ctx, name)
+		forgotten, err := r.h.Dialer.Adapter.Forget(ctx, name)
 		if len(forgotten) > 0 || r.has(func(a Action) bool { return a.ID == name }) {
 			r.fail(err)
 		}
@@ -156,7 +160,7 @@ func (r *recovery) forgetReleasing(ctx context.Context, held v1.Held) error {
 
 // listUnsettled lists the leases of version-1 proxies that may still be held.
 func (r *recovery) listUnsettled() {
-	unsettled, err := r.h.adapter.Unsettled()
+	unsettled, err := r.h.Dialer.Adapter.Unsettled()
 	r.fail(err)
 	for _, held := range unsettled {
 		r.actions = append(r.actions, Action{Result: Unconfirmed, ID: held.Name, Handle: held.Handle, Names: []string{held.Name}, Proxy: proxyclient.Redacted(held.Proxy), Since: held.Since,
@@ -166,12 +170,12 @@ func (r *recovery) listUnsettled() {
 }
 
 // addAction adds how an entry was settled.
-func (r *recovery) addAction(in lockfile.Intent, done settlement, result Result) {
+func (r *recovery) addAction(in lockfile.Intent, done holder.Settled, result Result) {
 	act := Action{
 		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,
 		Proxy: proxyclient.Redacted(in.Proxy), PID: in.PID, Since: in.Begun,
-		Names:   slices.Concat(done.released, done.kept, in.Unconfirmed),
-		Message: done.text(in),
+		Names:   slices.Concat(done.Released, done.Kept, in.Unconfirmed),
+		Message: done.Text(in),
 	}
 	if result == Forgotten {
 		act.Message = fmt.Sprintf("forgotten: %s", in.Describe())
@@ -181,18 +185,18 @@ func (r *recovery) addAction(in lockfile.Intent, done settlement, result Result)
 
 // recoverRounds gives back the shared leases whose users were all killed.
 func (r *recovery) recoverRounds(ctx context.Context) error {
-	files, err := lockfile.SharedIn(r.h.sharedDir())
+	files, err := shared.Files(r.h)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		name, rounds := r.h.deadRounds(file)
+		name, rounds := shared.Dead(r.h, file)
 		for _, dead := range rounds {
 			if err := r.outage(dead.Proxy); err != nil {
 				r.failHandle(dead.Handle, fmt.Errorf("shared lease %s: %w", file, err))
 				continue
 			}
-			released, lingered, err := r.h.releaseRound(ctx, file, dead.ID)
+			released, lingered, err := shared.Release(ctx, r.h, file, dead.ID)
 			r.noteOutage(dead.Proxy, err)
 			r.failHandle(dead.Handle, err)
 			if err == nil {
@@ -219,13 +223,13 @@ func roundAction(name string, round lockfile.Round, released []string, lingered 
 // sweep removes the files that killed processes left and that no handle needs.
 func (r *recovery) sweep() {
 	old := time.Now().Add(-leftoverAge)
-	temps, err := lockfile.SweepTemp(r.h.stateDir, old)
+	temps, err := lockfile.SweepTemp(r.h.StateDir, old)
 	r.fail(err)
 	for _, path := range append(temps, r.h.Keepers.Sweep(old)...) {
 		r.removed(path, path)
 	}
 	// Older programs remembered each name that they had got.
-	history := filepath.Join(r.h.stateDir, "history")
+	history := filepath.Join(r.h.StateDir, "history")
 	if _, err := os.Lstat(history); err == nil {
 		r.fail(os.RemoveAll(history))
 		r.removed(history, history+": this version remembers nothing")
@@ -236,7 +240,7 @@ func (r *recovery) sweep() {
 // takes a day.
 const leftoverAge = 24 * time.Hour
 
-// Action is something that [Holder.Recover] did or found.
+// Action is something that [Run] did or found.
 type Action struct {
 	Result  Result    `json:"result"`
 	ID      string    `json:"id,omitempty"` // of the journal entry
@@ -264,9 +268,9 @@ const (
 	Removed     Result = "removed" // a file
 )
 
-// recovery is one Recover.
+// recovery is one [Run].
 type recovery struct {
-	settling
+	h      *holder.Holder
 	forget []string
 
 	actions       []Action
@@ -298,18 +302,18 @@ func (r *recovery) removed(path, what string) {
 // noteOutage notes an err which says that a recorded proxy, or the proxy that is asked in its
 // place, did not answer, or answered only with errors.
 func (r *recovery) noteOutage(proxy string, err error) {
-	if out := outageOf(err); out != nil {
-		r.outages[r.proxyOf(proxy)] = out
+	if out := holder.OutageOf(err); out != nil {
+		r.outages[r.h.Dialer.ProxyOf(proxy)] = out
 	}
 }
 
 // outage returns why the proxy that is asked in the place of a recorded one must not be asked
 // again; nil if it was not asked yet, or answered.
-func (r *recovery) outage(proxy string) error { return r.outages[r.proxyOf(proxy)] }
+func (r *recovery) outage(proxy string) error { return r.outages[r.h.Dialer.ProxyOf(proxy)] }
 
 // recoverHandles gives back what handles in the state directory say is being released.
 func (r *recovery) recoverHandles(ctx context.Context) error {
-	handles, err := lockfile.Handles(r.h.stateDir)
+	handles, err := lockfile.Handles(r.h.StateDir)
 	if err != nil {
 		return err
 	}
@@ -340,13 +344,13 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 	in := lockfile.Intent{Kind: lockfile.KindRelease, Request: record.RequestID, Handle: handle.Path(), Proxy: proxy}
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	done, _, err := r.settleHandle(ctx, handle, in)
+	done, err := r.h.SettleHandle(ctx, handle, in)
 	r.noteOutage(proxy, err)
-	act := Action{Handle: handle.Path(), Names: done.released, Proxy: proxyclient.Redacted(proxy)}
+	act := Action{Handle: handle.Path(), Names: done.Released, Proxy: proxyclient.Redacted(proxy)}
 	switch {
-	case len(done.released) > 0:
-		act.Result, act.Message = Released, fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.released, ", "), handle.Path())
-	case err == nil && !done.listed:
+	case len(done.Released) > 0:
+		act.Result, act.Message = Released, fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.Released, ", "), handle.Path())
+	case err == nil && !done.Listed:
 		act.Result, act.Message = Removed, fmt.Sprintf("removed handle %s: nothing was left to release", handle.Path())
 	default:
 		return err

@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"cmp"
@@ -14,44 +14,45 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// sharedLease is a shared lease as one command sees it: its identity, and the command's
+// lease is a shared lease as one command sees it: its identity, and the command's
 // wishes.
-type sharedLease struct {
-	h      *Holder
+type lease struct {
+	h      *holder.Holder
 	file   lockfile.Shared
 	boot   string         // id of the boot that the times of the record count from
 	space  string         // the namespaces in which commands share
 	shown  string         // NAME, made printable
-	asked  Shared         // how this command asks to share
+	asked  Options        // how this command asks to share
 	wanted lockfile.Round // the round that this command would begin
 }
 
-// sharedDir is the directory of the records of shared leases.
-func (h *Holder) sharedDir() string { return filepath.Join(h.stateDir, "shared") }
+// dir is the directory of the records of shared leases.
+func dir(h *holder.Holder) string { return filepath.Join(h.StateDir, "shared") }
 
-// sharedLease returns the shared lease that a request is for.
-func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error) {
+// leaseFor returns the shared lease that a request is for.
+func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request) (lease, error) {
 	proxy, err := h.Dialer.Name(cmp.Or(r.Proxy, h.Dialer.URL))
 	if err != nil {
-		return sharedLease{}, err
+		return lease{}, err
 	}
 	identity, err := h.Dialer.Identity(ctx)
 	if err != nil {
-		return sharedLease{}, err
+		return lease{}, err
 	}
-	l := sharedLease{h: h, boot: bootID(), space: processSpace(), asked: *r.Shared, shown: leaseapi.Clip(r.Shared.Name, leaseapi.MaxName)}
-	key := digest(l.boot, l.space, strconv.Itoa(os.Getuid()), proxy, r.Type, r.Shared.Name)
-	l.file = lockfile.Shared(filepath.Join(h.sharedDir(), key))
+	l := lease{h: h, boot: bootID(), space: processSpace(), asked: o, shown: leaseapi.Clip(o.Name, leaseapi.MaxName)}
+	key := digest(l.boot, l.space, strconv.Itoa(os.Getuid()), proxy, r.Type, o.Name)
+	l.file = lockfile.Shared(filepath.Join(dir(h), key))
 	l.wanted = lockfile.Round{
-		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: sharedOwner(l.shown, key),
-		Service: r.Shared.Service.record(),
-		MaxUses: r.Shared.MaxUses, Bound: r.Shared.MaxUses + r.Shared.MaxUses*r.Shared.Percent/100, MaxAge: r.Shared.MaxAge,
+		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: ownerOf(l.shown, key),
+		Service: o.Service.record(),
+		MaxUses: o.MaxUses, Bound: o.MaxUses + o.MaxUses*o.Percent/100, MaxAge: o.MaxAge,
 	}
 	if identity != "" {
 		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.Dialer.TokenFile
@@ -59,9 +60,9 @@ func (h *Holder) sharedLease(ctx context.Context, r Request) (sharedLease, error
 	return l, nil
 }
 
-// sharedOwner returns the owner of a shared lease. It names this machine and the NAME, but no
+// ownerOf returns the owner of a shared lease. It names this machine and the NAME, but no
 // job. The key tells the NAME from the same NAME elsewhere.
-func sharedOwner(shown, key string) string {
+func ownerOf(shown, key string) string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
@@ -79,30 +80,30 @@ func digest(words ...string) string {
 }
 
 // key names the shared lease in the environment of its users.
-func (l sharedLease) key() string { return filepath.Base(string(l.file)) }
+func (l lease) key() string { return filepath.Base(string(l.file)) }
 
 // now returns the time since boot, in which the record counts.
-func (l sharedLease) now() time.Duration { return proxyclient.Now().SinceBoot() }
+func (l lease) now() time.Duration { return proxyclient.Now().SinceBoot() }
 
 // note changes the record after a step, even if the step has used up the time of ctx.
-func (l sharedLease) note(ctx context.Context, change func(*lockfile.SharedTx) error) error {
+func (l lease) note(ctx context.Context, change func(*lockfile.SharedTx) error) error {
 	ctx, cancel := cleanup.ForNotes(ctx)
 	defer cancel()
 	return l.file.Update(ctx, change)
 }
 
 // makeDir makes the directory of the record, or says why it cannot be used.
-func (l sharedLease) makeDir() error {
-	if err := lockfile.MakeStateDir(l.h.stateDir); err != nil {
+func (l lease) makeDir() error {
+	if err := lockfile.MakeStateDir(l.h.StateDir); err != nil {
 		return err
 	}
-	return lockfile.MakeDir(l.h.sharedDir())
+	return lockfile.MakeDir(dir(l.h))
 }
 
 // toSettle tells whether a round must be settled: the user that takes its lease or gives it
 // back is dead; or no user lives, and the lease is over or the record is of another boot. A round
 // with a live keeper is the keeper's to end.
-func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
+func (l lease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 	if l.kept(r) {
 		return false
 	}
@@ -114,10 +115,10 @@ func (l sharedLease) toSettle(tx *lockfile.SharedTx, r *lockfile.Round) bool {
 
 // leaseEnded tells whether the lease of a round has ended, or may have: it is lost, its
 // deadline is over, or somebody gave it back through its handle.
-func (l sharedLease) leaseEnded(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
+func (l lease) leaseEnded(r *lockfile.Round) bool { return r.Over(l.now()) || givenBack(r) }
 
 // roundEnded tells whether nobody may join a round, since its lease or its service has ended.
-func (l sharedLease) roundEnded(r *lockfile.Round) bool {
+func (l lease) roundEnded(r *lockfile.Round) bool {
 	return l.leaseEnded(r) || l.serviceLoss(r) != nil
 }
 
@@ -127,7 +128,7 @@ func givenBack(r *lockfile.Round) bool {
 	if r.State != lockfile.RoundHeld {
 		return false
 	}
-	handle, err := OpenHandle(r.Handle)
+	handle, err := holder.OpenHandle(r.Handle)
 	if err != nil {
 		return false // something else is at its path
 	}
@@ -153,7 +154,7 @@ func roundLoss(r *lockfile.Round) error {
 
 // useLoss returns why the users of a round have lost its lease or its service; nil if they have
 // neither. It does not look at the deadline.
-func (l sharedLease) useLoss(r *lockfile.Round) error {
+func (l lease) useLoss(r *lockfile.Round) error {
 	if err := roundLoss(r); err != nil {
 		return err
 	}
@@ -172,7 +173,7 @@ func describeUse(shown string, r lockfile.Round, n int) string {
 // stillHeld tells whether the handle of a round holds a lease or waits for one, which nobody
 // has begun to give back.
 func stillHeld(round lockfile.Round) bool {
-	handle, err := OpenHandle(round.Handle)
+	handle, err := holder.OpenHandle(round.Handle)
 	if err != nil {
 		return false
 	}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package holder
+package shared
 
 import "golang.org/x/sys/unix"
 

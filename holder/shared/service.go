@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/service"
@@ -23,14 +24,11 @@ import (
 // by its last user or by the next process that looks; but first the process group of the service is
 // killed, in case its guard has not done so yet.
 
-// errService: the service of a shared lease did not become ready.
-var errService = errors.New("no service")
-
-// serviceError is an errService.
+// serviceError is a [holder.ErrService].
 type serviceError string
 
 func (e serviceError) Error() string        { return string(e) }
-func (e serviceError) Is(target error) bool { return target == errService }
+func (e serviceError) Is(target error) bool { return target == holder.ErrService }
 
 // Service says which process comes with a round of a shared lease.
 type Service struct {
@@ -42,7 +40,7 @@ type Service struct {
 	Grace   time.Duration // from TERM to KILL
 	Dir     string        // where it runs
 	// Environment returns the environment of the service, for the lease of its round.
-	Environment func(*Lease) []string
+	Environment func(*holder.Lease) []string
 }
 
 // DefaultReady is the usual [Service.Ready]: NAME='value' or NAME=value, with an upper-case NAME.
@@ -61,11 +59,11 @@ func (s *Service) record() *lockfile.Service {
 }
 
 // kept tells whether a round has a live keeper, which ends the round.
-func (l sharedLease) kept(r *lockfile.Round) bool { return r.Service != nil && l.file.Kept(r.ID) }
+func (l lease) kept(r *lockfile.Round) bool { return r.Service != nil && l.file.Kept(r.ID) }
 
 // serviceLoss returns why the users of a round have no service; nil if they have, or it is being
 // started, or the round has none.
-func (l sharedLease) serviceLoss(r *lockfile.Round) error {
+func (l lease) serviceLoss(r *lockfile.Round) error {
 	switch {
 	case r.Service == nil:
 		return nil
@@ -77,12 +75,12 @@ func (l sharedLease) serviceLoss(r *lockfile.Round) error {
 	return nil
 }
 
-func (l sharedLease) keeperKilled() error {
+func (l lease) keeperKilled() error {
 	return serviceError(fmt.Sprintf("the service of shared lease %q ended, since its keeper was killed", l.shown))
 }
 
 // describeOver says why a service is over, and what it printed last.
-func (l sharedLease) describeOver(s *lockfile.Service) string {
+func (l lease) describeOver(s *lockfile.Service) string {
 	text := fmt.Sprintf("the service of shared lease %q %s", l.shown, s.Over)
 	switch {
 	case len(s.Said) == 0:
@@ -126,51 +124,51 @@ const serviceLook = 20 * time.Millisecond
 // startService has a keeper start the service of a round that this process began, and blocks until
 // the service is ready. After an error this process has no use of the round, and the lease is given
 // back.
-func (s *sharedAcquire) startService(ctx context.Context, c *choice) error {
+func (n *newcomer) startService(ctx context.Context, c *choice) error {
 	failpoint.Here("service-user-unasked")
-	l := s.leaseOf(*c)
-	use := l.part.(*sharedUse)
-	err := startService(ctx, s.h.Keepers, s.file, c.round.ID, s.asked.Service.Dir, s.asked.Service.Environment(l))
+	use := n.partOf(*c)
+	l := n.join(c.round, use)
+	err := startService(ctx, n.h.Keepers, n.file, c.round.ID, n.asked.Service.Dir, n.asked.Service.Environment(l))
 	if err != nil {
-		err = fmt.Errorf("shared lease %q: %w", s.shown, err)
+		err = fmt.Errorf("shared lease %q: %w", n.shown, err)
 	} else {
 		failpoint.Here("service-user-asked")
-		err = s.awaitService(ctx, c)
+		err = n.awaitService(ctx, c)
 	}
 	if err == nil {
 		return nil
 	}
-	released, failed := use.release(ctx)
+	released, failed := use.Release(ctx)
 	if len(released) > 0 {
-		s.h.report.Debugf("released %s", strings.Join(released, ", "))
+		n.h.Reporter.Debugf("released %s", strings.Join(released, ", "))
 	}
 	return errors.Join(err, failed)
 }
 
 // awaitService blocks until the service of a round is ready, and puts the round into c.
-func (s *sharedAcquire) awaitService(ctx context.Context, c *choice) error {
+func (n *newcomer) awaitService(ctx context.Context, c *choice) error {
 	begun := proxyclient.Now()
 	for {
-		record, err := s.file.Read()
+		record, err := n.file.Read()
 		r := record.Round(c.round.ID)
 		switch {
 		case err != nil:
 			return err
 		case r == nil:
 			return errRecordRemoved
-		case s.serviceLoss(r) != nil:
-			return s.serviceLoss(r)
+		case n.serviceLoss(r) != nil:
+			return n.serviceLoss(r)
 		case roundLoss(r) != nil:
 			return roundLoss(r)
 		case r.State == lockfile.RoundHeld:
 			c.round = *r
 			return nil
-		case !s.file.Kept(r.ID) && !s.changed(r):
-			return s.keeperKilled()
+		case !n.file.Kept(r.ID) && !n.changed(r):
+			return n.keeperKilled()
 		}
 		waited := proxyclient.Now().Sub(begun)
 		if r := c.round.Service; waited > r.Timeout+r.Grace+cleanup.Timeout { // its keeper cannot say so
-			return serviceError(fmt.Sprintf("the service of shared lease %q was not ready within %s: its keeper says nothing", s.shown, leaseapi.Duration(r.Timeout)))
+			return serviceError(fmt.Sprintf("the service of shared lease %q was not ready within %s: its keeper says nothing", n.shown, leaseapi.Duration(r.Timeout)))
 		}
 		if err := proxyclient.Sleep(ctx, pauseAfter(waited, serviceLook)); err != nil {
 			return err
@@ -180,7 +178,7 @@ func (s *sharedAcquire) awaitService(ctx context.Context, c *choice) error {
 
 // changed tells whether the record says something else of a round than r: its keeper may have
 // written that before it ended.
-func (l sharedLease) changed(r *lockfile.Round) bool {
+func (l lease) changed(r *lockfile.Round) bool {
 	record, err := l.file.Read()
 	now := record.Round(r.ID)
 	return err == nil && (now == nil || now.State != r.State || now.Service.Over != r.Service.Over)
@@ -188,16 +186,16 @@ func (l sharedLease) changed(r *lockfile.Round) bool {
 
 // leaveService ends a use of a round with a live keeper. It waits until the keeper has ended the
 // round, if this was the last use and the service does not linger.
-func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released []string, err error) {
+func (u *part) leaveService(ctx context.Context, left leftRound) (released []string, err error) {
 	failpoint.Here("service-user-left")
 	if left.lingers { // the keeper need not hear of it before its next look
-		u.h.report.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.asked.Linger))
+		u.h.Reporter.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.asked.Linger))
 		return nil, nil
 	}
 	u.h.Keepers.Wake(left.round.ID)
 	ctx, cancel := cleanup.Within(ctx, left.round.Service.Grace+cleanup.Timeout)
 	defer cancel()
-	if err := u.h.awaitKeeper(ctx, u.file, left.round.ID, u.shown); err != nil {
+	if err := u.awaitKeeper(ctx, left.round.ID); err != nil {
 		return nil, err
 	}
 	gone, err := u.roundGone(ctx, left.round.ID)
@@ -205,7 +203,7 @@ func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released 
 	case err != nil:
 		return nil, err
 	case !gone: // its keeper was killed, or could not give the lease back
-		released, _, err = u.h.releaseRound(ctx, u.file, left.round.ID)
+		released, _, err = u.releaseRound(ctx, left.round.ID)
 		return released, err
 	case left.round.Lost != "" || left.round.Over(u.now()):
 		return nil, nil
@@ -215,7 +213,7 @@ func (u *sharedUse) leaveService(ctx context.Context, left leftRound) (released 
 
 // roundGone tells whether a round is gone. It looks under the lock of the record: a keeper that ends
 // its round may still be writing.
-func (l sharedLease) roundGone(ctx context.Context, id string) (gone bool, err error) {
+func (l lease) roundGone(ctx context.Context, id string) (gone bool, err error) {
 	err = l.file.Update(ctx, func(tx *lockfile.SharedTx) error {
 		gone = tx.Round(id) == nil
 		return nil
@@ -223,26 +221,26 @@ func (l sharedLease) roundGone(ctx context.Context, id string) (gone bool, err e
 	return gone, err
 }
 
-// awaitKeeper blocks until the keeper of a round of the shared lease shown has ended.
-func (h *Holder) awaitKeeper(ctx context.Context, file lockfile.Shared, id, shown string) error {
-	for begun := proxyclient.Now(); file.Kept(id); {
+// awaitKeeper blocks until the keeper of a round has ended.
+func (l lease) awaitKeeper(ctx context.Context, id string) error {
+	for begun := proxyclient.Now(); l.file.Kept(id); {
 		waited := proxyclient.Now().Sub(begun)
 		if err := proxyclient.Sleep(ctx, pauseAfter(waited, serviceLook)); err != nil {
-			return fmt.Errorf("the keeper of shared lease %q is still stopping its service, and then gives the lease back: %w", shown, err)
+			return fmt.Errorf("the keeper of shared lease %q is still stopping its service, and then gives the lease back: %w", l.shown, err)
 		}
 	}
 	return nil
 }
 
 // endService kills what is left of the service of a round whose keeper is dead.
-func (h *Holder) endService(ctx context.Context, file lockfile.Shared, r lockfile.Round) error {
+func (l lease) endService(ctx context.Context, r lockfile.Round) error {
 	if r.Service == nil {
 		return nil
 	}
-	h.Keepers.Dismiss(r.ID)
+	l.h.Keepers.Dismiss(r.ID)
 	group := 0
-	if record, err := file.Read(); err == nil && record.Space == processSpace() {
+	if record, err := l.file.Read(); err == nil && record.Space == l.space {
 		group = r.Service.Group // elsewhere that is the id of another group
 	}
-	return service.KillGroup(ctx, group, func() (lives, sure bool) { return file.Guarded(r.ID) })
+	return service.KillGroup(ctx, group, func() (lives, sure bool) { return l.file.Guarded(r.ID) })
 }

@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"context"
@@ -6,13 +6,14 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // nested returns the lease of a command that runs under a user of the same shared lease: the
 // command belongs to that use. Nil: there is no such user.
-func (l sharedLease) nested() (*Lease, error) {
+func (l lease) nested() (*holder.Lease, error) {
 	for use := range strings.SplitSeq(l.asked.Within, ",") {
 		words := strings.Split(use, "/")
 		if len(words) != 3 || words[0] != l.key() {
@@ -33,26 +34,32 @@ func (l sharedLease) nested() (*Lease, error) {
 		if err := l.conflict(*r); err != nil {
 			return nil, err
 		}
-		l.h.report.Notef("within %s", describeUse(l.shown, *r, number))
-		return roundLease(l.h, *r, &nestedUse{sharedLease: l, round: r.ID}), nil
+		l.h.Reporter.Notef("within %s", describeUse(l.shown, *r, number))
+		return l.join(*r, &nestedPart{lease: l, round: *r}), nil
 	}
 	return nil, nil
 }
 
-// nestedUse is the [part] of a command within another command's use: it only notices a lost
+// nestedPart is the [holder.Part] of a command within another command's use: it only notices a lost
 // lease.
-type nestedUse struct {
-	sharedLease
-	round string
+type nestedPart struct {
+	lease
+	round lockfile.Round // as it was when the command began
 }
 
-func (u *nestedUse) uses() string { return u.asked.Within }
+// Uses implements [holder.Part].
+func (u *nestedPart) Uses() string { return u.asked.Within }
 
-func (u *nestedUse) release(context.Context) ([]string, error) { return nil, nil }
+// Variables implements [holder.Part].
+func (u *nestedPart) Variables() []string { return variablesOf(u.round) }
 
-func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Context, stop func()) {
-	return keepWith(ctx, sharedWatch, func(ctx context.Context, lose func(error)) {
-		for ; ctx.Err() == nil; proxyclient.Sleep(ctx, sharedWatch) {
+// Release implements [holder.Part]: it does nothing.
+func (u *nestedPart) Release(context.Context) ([]string, error) { return nil, nil }
+
+// Keep implements [holder.Part].
+func (u *nestedPart) Keep(ctx context.Context, _ holder.KeepOptions) (kept context.Context, stop func()) {
+	return holder.KeepWith(ctx, watchEvery, func(ctx context.Context, lose func(error)) {
+		for ; ctx.Err() == nil; proxyclient.Sleep(ctx, watchEvery) {
 			if err := u.lost(); err != nil {
 				lose(err)
 				return
@@ -62,12 +69,12 @@ func (u *nestedUse) keep(ctx context.Context, _ KeepOptions) (kept context.Conte
 }
 
 // lost returns why the command has lost the lease; nil if it has not.
-func (u *nestedUse) lost() error {
+func (u *nestedPart) lost() error {
 	record, err := u.file.Read()
 	if err != nil {
 		return nil
 	}
-	r := record.Round(u.round)
+	r := record.Round(u.round.ID)
 	if r == nil || r.State == lockfile.RoundReleasing {
 		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
 	}

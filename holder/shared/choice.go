@@ -1,4 +1,4 @@
-package holder
+package shared
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ const (
 
 // chooseIn decides, by the record, what a newcomer does. It changes nothing, except that it
 // forgets dead users.
-func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
+func (l lease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 	var newest *lockfile.Round
 	for i := range tx.Rounds {
 		r := &tx.Rounds[i]
@@ -67,7 +67,7 @@ func (l sharedLease) chooseIn(tx *lockfile.SharedTx) (choice, error) {
 
 // conflict returns an error that names a setting that a newcomer wants and the round has
 // otherwise; nil if there is none.
-func (l sharedLease) conflict(r lockfile.Round) error {
+func (l lease) conflict(r lockfile.Round) error {
 	const how = "shared lease %q: its round %s, and this command wants %s: take another NAME, or the same value"
 	switch w := l.wanted; {
 	case describeCount(w) != describeCount(r):

@@ -1,10 +1,11 @@
-package holder
+package shared
 
 import (
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -30,11 +31,11 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Shared: &Shared{Name: "s"}, Handle: w.handle("handle")})
+	l, err := Acquire(within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, Handle: w.handle("handle")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.proxy.released(); !slices.Equal(got, []string{"left"}) {
+	if got := w.proxy.Released(); !slices.Equal(got, []string{"left"}) {
 		t.Errorf("released %q", got)
 	}
 	if _, err := l.Release(within(t)); err != nil {
