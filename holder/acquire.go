@@ -107,7 +107,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	<-l.h.Listening
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
+	g := releasing{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		before := tx.Record
 		if before.State != "" && (replaces == nil || !replaces(before)) {
@@ -265,7 +265,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case enqueued: // the client has withdrawn the request at the proxy
 		failed = l.forget(ctx)
 	case granted:
-		_, failed = l.h.send(ctx, l.proxy, l.handle.Path(), lockfile.Record{
+		_, failed = l.h.sendRelease(ctx, l.proxy, l.handle.Path(), lockfile.Record{
 			State: lockfile.StateReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
 			Leases: l.grant.Leases, Adapter: l.grant.Adapter,
 		})
@@ -300,7 +300,7 @@ func (l *Lease) forget(ctx context.Context) error {
 		case !l.taken:
 			tx.Record = l.replaced
 		default:
-			if _, err := l.h.send(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
+			if _, err := l.h.sendRelease(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
 				tx.State = lockfile.StateReleasing
 				return errors.Join(err, tx.Save())
 			}

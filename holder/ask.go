@@ -16,8 +16,8 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// ask sends the request, and reports the wait to the user.
-func (l *Lease) ask(ctx context.Context, r Request) (*v1.Grant, error) {
+// sendRequest sends the request, and reports the wait to the user.
+func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
 	defer l.h.Reporter.Waiting(wait)()
 	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()

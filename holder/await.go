@@ -117,7 +117,7 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 		r.Jitter = 0
 	}
 	begun := proxyclient.Now()
-	grant, err := l.ask(ctx, *r)
+	grant, err := l.sendRequest(ctx, *r)
 	r.WaitTimeout = max(0, r.WaitTimeout-proxyclient.Now().Sub(begun))
 	switch cause := context.Cause(ctx); {
 	case err == nil:

@@ -21,13 +21,13 @@ import (
 // Anything allows whatever a handle has to be replaced or given back. See [Request].
 func Anything(lockfile.Record) bool { return true }
 
-// giveBack releases what a handle holds or waits for, and removes the handle, if same allows that
+// releaseHandle releases what a handle holds or waits for, and removes the handle, if same allows that
 // for the handle's record. found tells whether it did: if the handle is gone, there is nothing to
 // do, which is no error. It has the time of a release context of ctx.
-func (h *Holder) giveBack(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
+func (h *Holder) releaseHandle(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	g := givingBack{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
+	g := releasing{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		if found = tx.State != "" && same(tx.Record); !found {
 			return nil
@@ -52,8 +52,8 @@ func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockf
 	return err
 }
 
-// givingBack gives back what a handle has, under the handle's lock.
-type givingBack struct {
+// releasing gives back what a handle has, under the handle's lock.
+type releasing struct {
 	h *Holder
 	// to returns the proxy to which the release of a record is sent.
 	to      func(context.Context, lockfile.Record) (*v1.Proxy, error)
@@ -71,7 +71,7 @@ type givingBack struct {
 
 // all gives back all that tx's handle has, and leaves it the zero Record. After a failure the
 // record says that its release has begun; a bare handle stays as it is.
-func (g *givingBack) all(ctx context.Context, tx *lockfile.Tx) error {
+func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 	if err := g.earlier(ctx, tx); err != nil {
 		return advise(errors.Join(err, tx.Save()), "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
@@ -95,7 +95,7 @@ func (g *givingBack) all(ctx context.Context, tx *lockfile.Tx) error {
 //
 // If the record cannot be written, as on a full disk, a lease with a generation is released all the
 // same: a process that finds the old record releases it again, which does nothing.
-func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
+func (g *releasing) own(ctx context.Context, tx *lockfile.Tx) error {
 	r := tx.Record
 	if !g.journaled && !g.h.Journal.Covers(r.RequestID) {
 		g.entry = g.h.beginRelease(ctx, tx.Path(), r)
@@ -116,7 +116,7 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	p, err := g.to(ctx, r)
 	if err == nil {
 		var released []string
-		released, err = g.h.send(ctx, p, tx.Path(), r)
+		released, err = g.h.sendRelease(ctx, p, tx.Path(), r)
 		g.released = append(g.released, released...)
 	}
 	failpoint.Here("release-answered")
@@ -143,8 +143,8 @@ func (g *givingBack) own(ctx context.Context, tx *lockfile.Tx) error {
 	return nil
 }
 
-// settle ends a givingBack that came to err, after the handle was written.
-func (g *givingBack) settle(err error) {
+// settle ends a releasing that came to err, after the handle was written.
+func (g *releasing) settle(err error) {
 	if err != nil {
 		g.h.Journal.Leave(g.entry)
 		return
@@ -175,11 +175,11 @@ func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Rec
 	return id
 }
 
-// send gives back what a record holds, is releasing or waits for, and takes the names off their
+// sendRelease gives back what a record holds, is releasing or waits for, and takes the names off their
 // list. handle is the path of the record's handle; "" is none. It returns the names that this call
 // released, also with an error. It tells the user which were not released, and why.
-func (h *Holder) send(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (released []string, err error) {
-	reply, err := h.sendTo(ctx, p, handle, r)
+func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (released []string, err error) {
+	reply, err := h.sendReleaseTo(ctx, p, handle, r)
 	released = h.saySettled(reply)
 	done := slices.Concat(r.Leases, r.Replaces)
 	if err != nil {
@@ -189,9 +189,9 @@ func (h *Holder) send(ctx context.Context, p *v1.Proxy, handle string, r lockfil
 	return released, err
 }
 
-// sendTo sends the release of a record. The error is [errors.ErrUnsupported] if it is not known which
+// sendReleaseTo sends the release of a record. The error is [errors.ErrUnsupported] if it is not known which
 // leases the record's request got at a version-1 proxy, even if some of them were released.
-func (h *Holder) sendTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
+func (h *Holder) sendReleaseTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
 	owner := h.ownerOf(r.Owner)
 	if r.Adapter != "" || len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
 		can, err := p.Capabilities(ctx)
@@ -233,7 +233,7 @@ func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, 
 	for _, l := range held {
 		r.Leases = append(r.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
 	}
-	reply, err := h.sendTo(ctx, p, handle, r)
+	reply, err := h.sendReleaseTo(ctx, p, handle, r)
 	if err == nil && len(held) < r.Count {
 		err = unknown // the others may have been granted, too
 	}
@@ -271,12 +271,12 @@ func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfil
 
 // earlier gives back what a record of an older program owes beside its own request, and drops it
 // from tx's record.
-func (g *givingBack) earlier(ctx context.Context, tx *lockfile.Tx) error {
+func (g *releasing) earlier(ctx context.Context, tx *lockfile.Tx) error {
 	var left []lockfile.Owed
 	var errs []error
 	for i, o := range tx.Earlier {
 		ctx, cancel := cleanup.Share(ctx, len(tx.Earlier)-i)
-		if err := g.giveBackOwed(ctx, tx.Path(), o); err != nil {
+		if err := g.releaseOwed(ctx, tx.Path(), o); err != nil {
 			left, errs = append(left, o), append(errs, err)
 		}
 		cancel()
@@ -286,7 +286,7 @@ func (g *givingBack) earlier(ctx context.Context, tx *lockfile.Tx) error {
 }
 
 // earlierOf is earlier if one of the owed releases is of a request; found is set then.
-func (g *givingBack) earlierOf(ctx context.Context, tx *lockfile.Tx, request string, found *bool) error {
+func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request string, found *bool) error {
 	if !slices.ContainsFunc(tx.Earlier, func(o lockfile.Owed) bool { return o.RequestID == request }) {
 		return nil
 	}
@@ -301,9 +301,9 @@ func (g *givingBack) earlierOf(ctx context.Context, tx *lockfile.Tx, request str
 	return err
 }
 
-// giveBackOwed gives back what a handle owed. A bare name whose release may have been sent before is
+// releaseOwed gives back what a handle owed. A bare name whose release may have been sent before is
 // not sent again: the adapter lists it as unconfirmed.
-func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile.Owed) error {
+func (g *releasing) releaseOwed(ctx context.Context, handle string, o lockfile.Owed) error {
 	r := lockfile.Record{
 		State: lockfile.StateReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
 		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
@@ -316,7 +316,7 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 		var p *v1.Proxy
 		if p, err = g.to(ctx, r); err == nil {
 			var released []string
-			released, err = g.h.send(ctx, p, handle, r)
+			released, err = g.h.sendRelease(ctx, p, handle, r)
 			g.released = append(g.released, released...)
 		}
 		if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
@@ -330,15 +330,15 @@ func (g *givingBack) giveBackOwed(ctx context.Context, handle string, o lockfile
 	return nil
 }
 
-// giveBackOwn is giveBack of the handle into which this process wrote r. If the handle is gone
+// releaseOwn is releaseHandle of the handle into which this process wrote r. If the handle is gone
 // or cannot be read, it releases the lease of r without the handle: a command may have removed
 // or replaced it. It does nothing if another process has given the lease back.
-func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+func (h *Holder) releaseOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	if !h.Journal.Stands(r.RequestID) {
 		h.Journal.Settle(r.RequestID)
 		return nil, nil
 	}
-	released, found, err := h.giveBack(ctx, handle, same)
+	released, found, err := h.releaseHandle(ctx, handle, same)
 	if isUnread(err) && lockfile.Certain(r.Leases) {
 		h.Reporter.Debugf("%v: releasing all the same", err)
 		if released, err = h.sendOwn(ctx, r); err == nil && r.Lasts() {
@@ -351,26 +351,26 @@ func (h *Holder) giveBackOwn(ctx context.Context, handle lockfile.Handle, same f
 	if err != nil || found {
 		return released, err
 	}
-	return h.giveBackWithoutHandle(ctx, r)
+	return h.releaseWithoutHandle(ctx, r)
 }
 
-// GiveBack gives back the lease of a record whose handle is at path, if same allows that for the record that
+// ReleaseOwn gives back the lease of a record whose handle is at path, if same allows that for the record that
 // the handle has now. It does so even if the handle is gone or cannot be read, but not if another process has
 // given the lease back. If r has no lease yet, it gives back what the handle has.
-func (h *Holder) GiveBack(ctx context.Context, path string, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+func (h *Holder) ReleaseOwn(ctx context.Context, path string, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	handle, err := OpenHandle(path)
 	if err == nil {
-		return h.giveBackOwn(ctx, handle, same, r)
+		return h.releaseOwn(ctx, handle, same, r)
 	}
 	if !lockfile.Certain(r.Leases) {
 		return nil, err
 	}
-	return h.giveBackWithoutHandle(ctx, r) // something else is at its path
+	return h.releaseWithoutHandle(ctx, r) // something else is at its path
 }
 
-// giveBackWithoutHandle gives back the lease of a record of this process, whose handle was
+// releaseWithoutHandle gives back the lease of a record of this process, whose handle was
 // removed or replaced.
-func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
+func (h *Holder) releaseWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	if !lockfile.Certain(r.Leases) {
 		return nil, nil // the name may be somebody else's lease now
 	}
@@ -385,13 +385,13 @@ func (h *Holder) giveBackWithoutHandle(ctx context.Context, r lockfile.Record) (
 	return released, err
 }
 
-// sendOwn is send for a record of this process, in the time of a release.
+// sendOwn is sendRelease for a record of this process, in the time of a release.
 func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []string, err error) {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	p, err := h.Dialer.DialRecorded(ctx, r)
 	if err == nil {
-		released, err = h.send(ctx, p, "", r)
+		released, err = h.sendRelease(ctx, p, "", r)
 	}
 	if err != nil {
 		return released, fmt.Errorf("release %s: %w", r.Describe(), err)

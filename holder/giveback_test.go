@@ -25,7 +25,7 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 		state, entries = w.record(l.handle).State, w.journalEntries()
 		return false
 	}
-	if _, _, err := w.giveBack(within(t), l.handle, Anything); err != nil {
+	if _, _, err := w.releaseHandle(within(t), l.handle, Anything); err != nil {
 		t.Fatal(err)
 	}
 	if state != lockfile.StateHeld || entries != 1 {
@@ -46,7 +46,7 @@ func TestReleaseTellsEachProxy(t *testing.T) {
 	first := owed("a", down.URL, "lease1")
 	w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: []lockfile.Owed{first, owed("b", w.proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
 
-	released, _, err := w.giveBack(within(t), handle, Anything)
+	released, _, err := w.releaseHandle(within(t), handle, Anything)
 	if !slices.Equal(released, []string{"lease2"}) || !errors.Is(err, proxyclient.ErrUnreachable) {
 		t.Errorf("released %v, %v", released, err)
 	}

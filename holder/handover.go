@@ -88,7 +88,7 @@ func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 // Keep is the keeper of a handle's request, in a process of its own: see [keeper.Keeper]. ownerPID is the
 // process for whose life the lease is kept; zero: none.
 func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
-	k := keeper.Keeper{Keepers: h.Keepers, Journal: h.Journal, Handle: handle, Request: request, OwnerPID: ownerPID, Release: h.giveBackOwn}
+	k := keeper.Keeper{Keepers: h.Keepers, Journal: h.Journal, Handle: handle, Request: request, OwnerPID: ownerPID, Release: h.releaseOwn}
 	return k.Run(ctx, ready)
 }
 

@@ -219,7 +219,7 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.over.Load() {
 		return nil, nil
 	}
-	released, err = l.h.giveBackOwn(ctx, l.handle, l.Is, l.record)
+	released, err = l.h.releaseOwn(ctx, l.handle, l.Is, l.record)
 	l.over.Store(err == nil)
 	return released, err
 }
@@ -238,7 +238,7 @@ func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err er
 	if _, err := l.handle.Read(); !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return l.h.giveBackWithoutHandle(ctx, l.record)
+	return l.h.releaseWithoutHandle(ctx, l.record)
 }
 
 // KeepOptions say how [Lease.Keep] keeps a lease.

@@ -68,7 +68,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	later := w.processThat(listening)
 	released := make(chan error, 1)
 	go func() {
-		_, _, err := later.giveBack(within(t), handle, Anything)
+		_, _, err := later.releaseHandle(within(t), handle, Anything)
 		released <- err
 	}()
 	for w.journalEntries() == 0 {

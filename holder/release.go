@@ -99,7 +99,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 			return nil, err
 		}
 	}
-	released, _, err = h.giveBack(ctx, handle, same)
+	released, _, err = h.releaseHandle(ctx, handle, same)
 	for _, name := range released {
 		h.Reporter.Debugf("released %s", name)
 	}

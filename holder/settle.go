@@ -136,7 +136,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) Settled {
 
 // settleHandle gives back what an intent left in its handle. found tells whether the handle had it.
 func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done Settled, found bool, err error) {
-	g := givingBack{h: s.h, to: s.proxyFor, journaled: true}
+	g := releasing{h: s.h, to: s.proxyFor, journaled: true}
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
 		switch {
@@ -178,7 +178,7 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released [
 	if err != nil {
 		return nil, err
 	}
-	released, err = s.h.send(ctx, p, in.Handle, r)
+	released, err = s.h.sendRelease(ctx, p, in.Handle, r)
 	if err != nil {
 		return released, fmt.Errorf("withdraw request %s: %w", in.Request, err)
 	}

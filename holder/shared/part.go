@@ -126,16 +126,16 @@ func (u *part) Release(ctx context.Context) (released []string, err error) {
 			return nil, nil
 		}
 	}
-	released, err = u.giveBackRound(ctx, *round)
+	released, err = u.releaseLease(ctx, *round)
 	failpoint.Here("round-given-back")
 	return released, errors.Join(err, u.removeRound(ctx, *round, err))
 }
 
-// giveBackRound gives back the lease of a round that nobody uses, even if a command has
+// releaseLease gives back the lease of a round that nobody uses, even if a command has
 // changed its handle. The handle is the round's alone, so a lease that a reacquire has put
 // there is given back, too. If the round has no lease yet, the handle may have a request. The
 // service of the round is dead before that.
-func (l lease) giveBackRound(ctx context.Context, r lockfile.Round) (released []string, err error) {
+func (l lease) releaseLease(ctx context.Context, r lockfile.Round) (released []string, err error) {
 	if err := l.endService(ctx, r); err != nil {
 		return nil, err
 	}
@@ -143,7 +143,7 @@ func (l lease) giveBackRound(ctx context.Context, r lockfile.Round) (released []
 	if lockfile.Certain(r.Leases) {
 		same = func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
 	}
-	return l.h.GiveBack(ctx, r.Handle, same, recordOf(r))
+	return l.h.ReleaseOwn(ctx, r.Handle, same, recordOf(r))
 }
 
 // leftRound is a round whose last user has left it.

@@ -310,7 +310,7 @@ func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
 	failpoint.Here("service-gone")
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	_, failed := k.giveBackRound(ctx, *r)
+	_, failed := k.releaseLease(ctx, *r)
 	failpoint.Here("service-lease-released")
 	if failed != nil {
 		// Nobody reads what a keeper says: the round stays, and its last user, or the next process that

@@ -118,7 +118,7 @@ func (l lease) releaseRound(ctx context.Context, id string) (released []string, 
 			return round.Names(), true, err
 		}
 	}
-	released, err = l.giveBackRound(ctx, *round)
+	released, err = l.releaseLease(ctx, *round)
 	failpoint.Here("round-settled")
 	if err != nil && stillHeld(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", l.file, err)
