@@ -46,14 +46,16 @@ type Options struct {
 // Holder takes leases into handles and gives them back. It is safe for concurrent use;
 // operations on the same handle wait for each other at the handle's lock.
 type Holder struct {
+	owner   func() string
+	endings endings
+
+	// These are as [New] made them. The packages above holder use them, too.
 	StateDir  string
-	owner     func() string
 	Reporter  Reporter
-	Listening <-chan struct{}
+	Listening <-chan struct{} // see [Options]
 	Dialer    *dial.Dialer
 	Journal   *lockfile.Entries
 	Keepers   *keeper.Keepers
-	endings   endings
 }
 
 // New returns a Holder. It opens no file and no connection. The caller calls [Holder.Close].
@@ -65,8 +67,8 @@ func New(o Options) *Holder {
 	stateDir := lockfile.PrivateDir(o.StateDir)
 	d := dial.New(o.Proxy, stateDir, o.Report, o.Listening)
 	return &Holder{
-		StateDir:  stateDir,
 		owner:     owner,
+		StateDir:  stateDir,
 		Reporter:  o.Report,
 		Listening: o.Listening,
 		Dialer:    d,

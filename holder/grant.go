@@ -135,6 +135,76 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 	return err
 }
 
+// sendRequest sends the request, and reports the wait to the user.
+func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
+	wait := &Wait{Type: r.Type, Begun: time.Now()}
+	defer l.h.Reporter.Waiting(wait)()
+	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
+	l.h.Reporter.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
+	failpoint.Here("acquire-unsent")
+	grant, err := l.proxy.Acquire(ctx, proxyclient.Request{
+		Type:       r.Type,
+		Count:      r.Count,
+		Items:      r.Items,
+		Key:        r.Key,
+		KeyMode:    r.KeyMode,
+		Also:       r.Also,
+		Name:       r.Name,
+		Overcommit: r.Overcommit,
+		Priority:   r.Priority,
+		Coalesce:   r.Coalesce,
+		Variant:    r.Variant,
+		Owner:      l.record.Owner,
+		RequestID:  l.record.RequestID,
+		TTL:        r.TTL,
+		Wait:       r.WaitTimeout,
+		Tried:      r.tried,
+		Replaces:   lockfile.Wire(l.record.Replaces),
+		OnTaken:    func() { l.taken = true },
+		OnQueued:   func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },
+		OnTrouble:  wait.SetTrouble,
+		OnRetry: func(err error) {
+			if leaseapi.SaysExhausted(err.Error()) {
+				wait.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitFull})
+			}
+			l.h.Reporter.Debugf("%v: trying again", err)
+		},
+	}, l.handle.Path())
+	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
+		if exhausted.Last == nil {
+			exhausted.Last = l.lastQueue(ctx, wait, r)
+		} else {
+			*exhausted.Last = l.markOwn(*exhausted.Last)
+		}
+	}
+	return grant, err
+}
+
+// askForPlaceAfter is how long a request waits before it asks for its place: most waits are
+// shorter. It is also the pause between two such questions.
+const askForPlaceAfter = 2 * time.Second
+
+// askForPlace asks for the place in the queue, since the proxy by itself tells it only after
+// the first slice of the wait. It asks again while the proxy fails: an answer shows that the
+// proxy is back, a slice earlier than the acquire does.
+func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
+	for ; ctx.Err() == nil; proxyclient.Sleep(ctx, askForPlaceAfter) {
+		if _, at := wait.Queued(); !at.IsZero() && wait.Trouble().Err == nil {
+			continue
+		}
+		asking, cancel := context.WithTimeout(ctx, askForPlaceAfter)
+		state, err := l.proxy.RequestState(asking, l.record.RequestID)
+		cancel()
+		switch {
+		case errors.Is(err, proxyclient.ErrUnreachable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, proxyclient.ErrUnknownRequest):
+		case err != nil:
+			return // as from a version-1 proxy
+		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
+			wait.SetQueued(l.markOwn(state.Queued()))
+		}
+	}
+}
+
 // endedUnconfirmed tells whether a grant of the request ended because nobody confirmed it.
 func endedUnconfirmed(err error) bool {
 	ended, ok := errors.AsType[*proxyclient.EndedError](err)

@@ -36,24 +36,6 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	return renewal.TTL, nil
 }
 
-// Report tells the proxy what the account said to the holder of a record's lease, and returns
-// whether the proxy counts it. The lease may have ended. The proxy counts the first report of a
-// lease, but throttled replaces an earlier ok. r must have a request id, and o a word. Report
-// takes at most [cleanup.Timeout].
-//
-// Errors are [proxyclient.ErrUnknownRequest] if the proxy has forgotten the lease,
-// [proxyclient.ErrNoLease] if the request has none, and [proxyclient.ErrOlder] if the proxy
-// takes no reports.
-func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)
-	defer cancel()
-	client, err := h.Dialer.Dial(ctx, h.Dialer.ProxyOf(r.Proxy))
-	if err != nil {
-		return false, err
-	}
-	return client.Report(ctx, *o.reportRequest(r.RequestID))
-}
-
 // Size is how many units a lease of a counted pool shall hold: Count, or the cost of Items.
 type Size struct {
 	Count int
