@@ -15,6 +15,11 @@
 //   - A service lives no longer than its round. If its keeper ([KeepService]) is killed, its process group dies
 //     before anybody gives the lease back.
 //
+// The users watch the record once a second. The user that holds the renewal lock of the round renews, and
+// records the new deadline for all, or that the lease is lost. When this user ends, another takes the lock; if
+// half of the time to the deadline passes without a renewal, the others renew without the lock. Times in the
+// record count from the boot of the machine.
+//
 // A newcomer decides under the record's lock what to do: it joins a round that is held, begins a round of its
 // own, or waits until another user has done its step. It acts without the lock. A newcomer that waits holds
 // nothing and stands in no record: it decides anew each time it looks.
