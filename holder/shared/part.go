@@ -13,7 +13,6 @@ import (
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // part is this command's part in a round. It is a [holder.Part].
@@ -64,43 +63,6 @@ func (u *part) Uses() string {
 		return own
 	}
 	return u.asked.Within + "," + own
-}
-
-// confirmWithin is when the first renewal is due, which confirms the grant. A user that takes
-// over the renewals makes its first after this time at the latest: the user before it may have
-// ended in the middle of one.
-const confirmWithin = time.Second
-
-// renew renews a round once, for ttl, and writes the result into the record.
-func (l lease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
-	failpoint.Here("round-renewal-unsent")
-	client, err := l.h.Dialer.Dial(ctx, l.h.Dialer.ProxyOf(r.Proxy))
-	if err != nil {
-		return err
-	}
-	renewal, err := client.Renew(ctx, lockfile.Wire(r.Leases), ttl)
-	failpoint.Here("round-renewal-answered")
-	lost, isLost := errors.AsType[*proxyclient.LostError](err)
-	if err != nil && !isLost {
-		return err
-	}
-	werr := l.note(ctx, func(tx *lockfile.SharedTx) error {
-		now := tx.Round(r.ID)
-		switch {
-		case now == nil:
-		case isLost:
-			now.Lost = lost.Error()
-		case renewal.Asked.SinceBoot() > now.RenewedAt || now.State == lockfile.RoundRenewing:
-			now.RenewedAt, now.RenewEvery = renewal.Asked.SinceBoot(), renewal.RenewEvery
-			now.Deadline = renewal.Deadline.SinceBoot()
-		}
-		return nil
-	})
-	if isLost {
-		return err
-	}
-	l.h.Reporter.Debugf("renewed %s for %s", strings.Join(r.Names(), ", "), leaseapi.Duration(renewal.TTL))
-	return werr
 }
 
 // Release implements [holder.Part]: it ends the use. The last user gives the lease back, or leaves it
