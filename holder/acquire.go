@@ -41,9 +41,9 @@ type Request struct {
 	// new request is written, so no other process sees a handle that neither holds nor waits.
 	// If Replaces is nil or returns false, a handle in use is [ErrHeld].
 	Replaces func(lockfile.Record) bool
-	// SharedList is the list of names that outlives the step, for the scope of
+	// List is the list of names that outlives the step, for the scope of
 	// a test; "" is none.
-	SharedList lockfile.List
+	List lockfile.List
 
 	Jitter      time.Duration // upper bound of a random delay before asking
 	WaitTimeout time.Duration // how long to queue, jitter not counted; zero asks once
@@ -102,11 +102,11 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.SharedList != "" {
-		if string(r.SharedList) == r.Handle.Path() {
+	if r.List != "" {
+		if string(r.List) == r.Handle.Path() {
 			return nil, usage.Errorf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
 		}
-		if err := checkList(ctx, r.SharedList); err != nil {
+		if err := checkList(ctx, r.List); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +139,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Name:       r.Name,
 		Proxy:      proxy,
 		TTL:        r.TTL,
-		SharedList: string(r.SharedList),
+		SharedList: string(r.List),
 	}
 	if r.Items != nil {
 		record.HasItems, record.Items = true, *r.Items

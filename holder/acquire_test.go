@@ -89,7 +89,7 @@ func TestRollback(t *testing.T) {
 		{
 			name: "intended: the list cannot be written",
 			arrange: func(w *world, r *Request) {
-				r.SharedList = lockfile.List(filepath.Join(w.dir, "nowhere", "leases"))
+				r.List = lockfile.List(filepath.Join(w.dir, "nowhere", "leases"))
 			},
 			want: fs.ErrNotExist,
 		},
@@ -97,7 +97,7 @@ func TestRollback(t *testing.T) {
 			name: "recorded: the list cannot be written any more",
 			arrange: func(w *world, r *Request) {
 				list := filepath.Join(w.dir, "leases")
-				r.SharedList = lockfile.List(list)
+				r.List = lockfile.List(list)
 				w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 					if err := os.Mkdir(list, 0o700); err != nil {
 						t.Error(err)

@@ -68,22 +68,10 @@ func advise(err error, format string, args ...any) error {
 // AdviseForget adds, to an error about a journal entry of a proxy that did not answer, that
 // recover --forget id drops the entry. It returns other errors as they are.
 func AdviseForget(id string, err error) error {
-	if OutageOf(err) != nil {
+	if proxyclient.Outage(err) != nil {
 		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
 	}
 	return err
-}
-
-// OutageOf returns the part of an error that says that the proxy did not answer, or answered
-// only with errors; nil if the proxy answered.
-func OutageOf(err error) error {
-	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
-		return silent
-	}
-	if failing, ok := errors.AsType[*proxyclient.FailingError](err); ok {
-		return failing
-	}
-	return nil
 }
 
 // Describe says what failed, and what to do next if that is the same for every command.

@@ -106,7 +106,7 @@ func (l *Lease) Generation() uint64 {
 }
 
 // Uses names the uses of shared leases that this process has or runs under. A leasectl below
-// this process takes them as [Shared.Within]. "" if this lease is not shared.
+// this process takes them as Within of its shared.Options. "" if this lease is not shared.
 func (l *Lease) Uses() string {
 	if l.part == nil {
 		return ""

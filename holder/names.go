@@ -36,10 +36,10 @@ func (h *Holder) Named(names []string) Named {
 	return n
 }
 
-// SharedList returns the list of names in sharedDir, the directory that the steps of a test
+// ListIn returns the list of names in sharedDir, the directory that the steps of a test
 // share. The error is [usage.Err] if sharedDir is "". It does not check whether the list can
 // be written: [Holder.Acquire] does.
-func SharedList(sharedDir string) (lockfile.List, error) {
+func ListIn(sharedDir string) (lockfile.List, error) {
 	if sharedDir == "" {
 		return "", usage.Errorf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
 	}

@@ -164,7 +164,7 @@ func (g *releasing) own(ctx context.Context, tx *lockfile.Tx) error {
 		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
 			return err // it says what to do
 		}
-		if g.replacing && OutageOf(err) != nil {
+		if g.replacing && proxyclient.Outage(err) != nil {
 			return AdviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
 		}
 		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())

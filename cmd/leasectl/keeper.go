@@ -3,10 +3,11 @@ package main
 import (
 	"context"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/trap/process"
-	"github.com/spf13/cobra"
 )
 
 type keeperOptions struct {

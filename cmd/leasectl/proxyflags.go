@@ -3,8 +3,9 @@ package main
 import (
 	"strings"
 
-	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder/dial"
 )
 
 // proxyOptions are the flags that say which lease proxy to talk to.

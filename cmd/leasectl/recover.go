@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/recovery"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/spf13/cobra"
 )
 
 type recoverOptions struct {

@@ -9,10 +9,11 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/trap"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/trap"
 )
 
 // run is the whole program. It returns the exit status instead of exiting, so that every

@@ -9,9 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/supervisor"
-	"github.com/spf13/pflag"
 )
 
 // sharedOptions are the flags of exec with which commands of a machine share one

@@ -8,11 +8,12 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/spf13/cobra"
 )
 
 type statusOptions struct {

@@ -302,7 +302,7 @@ func (r *recovery) removed(path, what string) {
 // noteOutage notes an err which says that a recorded proxy, or the proxy that is asked in its
 // place, did not answer, or answered only with errors.
 func (r *recovery) noteOutage(proxy string, err error) {
-	if out := holder.OutageOf(err); out != nil {
+	if out := proxyclient.Outage(err); out != nil {
 		r.outages[r.h.Dialer.ProxyOf(proxy)] = out
 	}
 }
