@@ -35,6 +35,14 @@ type Options struct {
 	Within string
 }
 
+// newcomer is the acquire of one shared lease.
+type newcomer struct {
+	lease
+	request holder.Request
+	begun   proxyclient.Instant
+	missed  bool // it has waited for another user's step
+}
+
 // Acquire joins a round of a shared lease, or begins one with r. It blocks as [holder.Holder.Acquire] does,
 // and has the same errors, and [holder.ErrService]. The lease has a handle of its own instead of that of r.
 func Acquire(ctx context.Context, h *holder.Holder, o Options, r holder.Request) (*holder.Lease, error) {
@@ -132,11 +140,11 @@ func (n *newcomer) pause(ctx context.Context) error { return n.pauseFor(ctx, nil
 // pauseFor is pause for a newcomer that waits for a service, which does not count as a wait for
 // the lease either.
 func (n *newcomer) pauseFor(ctx context.Context, service *lockfile.Service) error {
-	waited, patience := proxyclient.Now().Sub(n.begun), patience
+	waited, least := proxyclient.Now().Sub(n.begun), patience
 	if service != nil {
-		patience += service.Timeout + service.Grace
+		least += service.Timeout + service.Grace
 	}
-	if waited > max(patience, n.request.WaitTimeout) {
+	if waited > max(least, n.request.WaitTimeout) {
 		return &proxyclient.ExhaustedError{Type: n.request.Type, Wait: n.request.WaitTimeout}
 	}
 	return proxyclient.Sleep(ctx, pauseAfter(waited, lookMax))
@@ -151,14 +159,6 @@ func (n *newcomer) settle(ctx context.Context, id string) error {
 	}
 	n.h.Reporter.Debugf("%v", err)
 	return n.pause(ctx)
-}
-
-// newcomer is the acquire of one shared lease.
-type newcomer struct {
-	lease
-	request holder.Request
-	begun   proxyclient.Instant
-	missed  bool // it has waited for another user's step
 }
 
 // reserve writes the use of a choice into the record.
@@ -368,7 +368,7 @@ func (n *newcomer) revive(ctx context.Context, c choice) (*holder.Lease, error) 
 
 // noticeVersionOne tells the user that leases of a version-1 proxy do not linger.
 func (n *newcomer) noticeVersionOne(r lockfile.Round) {
-	if n.asked.Linger > 0 && !r.Renews() && r.Service == nil {
+	if n.options.Linger > 0 && !r.Renews() && r.Service == nil {
 		n.h.Reporter.Notef("--linger: the proxy speaks version 1, whose leases do not end by themselves: the last user gives the lease back at once")
 	}
 }

@@ -72,7 +72,7 @@ func (l lease) conflict(r lockfile.Round) error {
 	switch w := l.wanted; {
 	case describeCount(w) != describeCount(r):
 		return usage.Errorf(how, l.shown, "has "+describeCount(r), describeCount(w))
-	case w.TTL != r.TTL && !l.asked.AnyTTL:
+	case w.TTL != r.TTL && !l.options.AnyTTL:
 		return usage.Errorf(how, l.shown, "has --ttl "+leaseapi.Duration(r.TTL).String(), "--ttl "+leaseapi.Duration(w.TTL).String())
 	case w.Token != r.Token:
 		return usage.Errorf(how, l.shown, "was begun with "+describeToken(r), describeToken(w))

@@ -24,13 +24,13 @@ import (
 // lease is a shared lease as one command sees it: its identity, and the command's
 // wishes.
 type lease struct {
-	h      *holder.Holder
-	file   lockfile.Shared
-	boot   string         // id of the boot that the times of the record count from
-	space  string         // the namespaces in which commands share
-	shown  string         // NAME, made printable
-	asked  Options        // how this command asks to share
-	wanted lockfile.Round // the round that this command would begin
+	h       *holder.Holder
+	file    lockfile.Shared
+	boot    string         // id of the boot that the times of the record count from
+	space   string         // the namespaces in which commands share
+	shown   string         // NAME, made printable
+	options Options        // how this command asks to share
+	wanted  lockfile.Round // the round that this command would begin
 }
 
 // dir is the directory of the records of shared leases.
@@ -46,7 +46,7 @@ func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request
 	if err != nil {
 		return lease{}, err
 	}
-	l := lease{h: h, boot: bootID(), space: processSpace(), asked: o, shown: leaseapi.Clip(o.Name, leaseapi.MaxName)}
+	l := lease{h: h, boot: bootID(), space: processSpace(), options: o, shown: leaseapi.Clip(o.Name, leaseapi.MaxName)}
 	key := digest(l.boot, l.space, strconv.Itoa(os.Getuid()), proxy, r.Type, o.Name)
 	l.file = lockfile.Shared(filepath.Join(dir(h), key))
 	l.wanted = lockfile.Round{

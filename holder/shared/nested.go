@@ -14,7 +14,7 @@ import (
 // nested returns the lease of a command that runs under a user of the same shared lease: the
 // command belongs to that use. Nil: there is no such user.
 func (l lease) nested() (*holder.Lease, error) {
-	for use := range strings.SplitSeq(l.asked.Within, ",") {
+	for use := range strings.SplitSeq(l.options.Within, ",") {
 		words := strings.Split(use, "/")
 		if len(words) != 3 || words[0] != l.key() {
 			continue
@@ -48,7 +48,7 @@ type nestedPart struct {
 }
 
 // Uses implements [holder.Part].
-func (u *nestedPart) Uses() string { return u.asked.Within }
+func (u *nestedPart) Uses() string { return u.options.Within }
 
 // Variables implements [holder.Part].
 func (u *nestedPart) Variables() []string { return variablesOf(u.round) }

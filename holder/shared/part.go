@@ -59,10 +59,10 @@ func (u *part) Variables() []string { return variablesOf(u.round) }
 // Uses implements [holder.Part].
 func (u *part) Uses() string {
 	own := fmt.Sprintf("%s/%s/%d", u.key(), u.use.Round, u.use.N)
-	if u.asked.Within == "" {
+	if u.options.Within == "" {
 		return own
 	}
-	return u.asked.Within + "," + own
+	return u.options.Within + "," + own
 }
 
 // Release implements [holder.Part]: it ends the use. The last user gives the lease back, or leaves it
@@ -130,17 +130,17 @@ func (u *part) endUse(ctx context.Context) (left leftRound, err error) {
 		}
 		if u.kept(r) {
 			left.kept = true
-			left.lingers = u.asked.Linger > 0 && r.State == lockfile.RoundHeld && !u.roundEnded(r) && !r.Expired(u.now())
+			left.lingers = u.options.Linger > 0 && r.State == lockfile.RoundHeld && !u.roundEnded(r) && !r.Expired(u.now())
 			if left.lingers {
-				r.Service.LastsUntil = u.now() + u.asked.Linger
+				r.Service.LastsUntil = u.now() + u.options.Linger
 			}
 			left.round = new(*r)
 			return tx.End(u.use)
 		}
 		r.By, r.State = u.use.N, lockfile.RoundReleasing
-		if u.asked.Linger > 0 && r.Renews() && !u.roundEnded(r) && !r.Expired(u.now()) {
+		if u.options.Linger > 0 && r.Renews() && !u.roundEnded(r) && !r.Expired(u.now()) {
 			// The lease lasts until this deadline even if the renewal fails.
-			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.asked.Linger)
+			r.State, r.Deadline = lockfile.RoundRenewing, min(r.Deadline, u.now()+u.options.Linger)
 		}
 		left.round = new(*r)
 		return nil
@@ -151,7 +151,7 @@ func (u *part) endUse(ctx context.Context) (left leftRound, err error) {
 // leaveLingering renews the lease once more, and leaves it to end by itself. If the renewal
 // fails, the record says that this user gives the lease back.
 func (u *part) leaveLingering(ctx context.Context, round lockfile.Round) error {
-	failed := u.renew(ctx, round, u.asked.Linger)
+	failed := u.renew(ctx, round, u.options.Linger)
 	return errors.Join(failed, u.note(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(u.use.Round)
 		switch {

@@ -128,7 +128,7 @@ func (n *newcomer) startService(ctx context.Context, c *choice) error {
 	failpoint.Here("service-user-unasked")
 	use := n.partOf(*c)
 	l := n.join(c.round, use)
-	err := startService(ctx, n.h.Keepers, n.file, c.round.ID, n.asked.Service.Dir, n.asked.Service.Environment(l))
+	err := startService(ctx, n.h.Keepers, n.file, c.round.ID, n.options.Service.Dir, n.options.Service.Environment(l))
 	if err != nil {
 		err = fmt.Errorf("shared lease %q: %w", n.shown, err)
 	} else {
@@ -189,7 +189,7 @@ func (l lease) changed(r *lockfile.Round) bool {
 func (u *part) leaveService(ctx context.Context, left leftRound) (released []string, err error) {
 	failpoint.Here("service-user-left")
 	if left.lingers { // the keeper need not hear of it before its next look
-		u.h.Reporter.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.asked.Linger))
+		u.h.Reporter.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.options.Linger))
 		return nil, nil
 	}
 	u.h.Keepers.Wake(left.round.ID)
