@@ -28,7 +28,7 @@ type Request struct {
 	// KeyMode is [leaseapi.KeyRead] or [leaseapi.KeyWrite]; "": the latter, or no key.
 	KeyMode string
 	// Also are other types to take leases of in the same grant, all or none; the rest of the request
-	// is about Type. Not with Shared, Coalesce or Overcommit.
+	// is about Type. Not with Coalesce or Overcommit, nor for a shared lease.
 	Also  []leaseapi.Also
 	Proxy string // "": that of the options
 
@@ -254,7 +254,7 @@ func heldError(path string, r lockfile.Record) error {
 }
 
 // recordGrant writes the granted names into the handle, if the handle still waits for this
-// lease, and into the shared list.
+// lease, and into the list of names.
 func (l *Lease) recordGrant(ctx context.Context) error {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
