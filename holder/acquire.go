@@ -8,30 +8,73 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/failpoint"
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Acquire takes leases into a handle. If r.Shared is set, it may instead join a lease that
-// other commands of this machine hold. It blocks for the jitter and then at most for the wait
+// Request says what to acquire.
+type Request struct {
+	Type  string
+	Count int    // number of leases, all or none; in a counted pool, of units; zero: not given
+	Items *int   // instead of Count, in a counted pool with a cost; nil: not given
+	Key   string // no two leases of a pool have the same key, unless both read it; "" is none
+	Name  string // of a listed pool: this one and no other; "" is any
+	// KeyMode is [leaseapi.KeyRead] or [leaseapi.KeyWrite]; "": the latter, or no key.
+	KeyMode string
+	// Also are other types to take leases of in the same grant, all or none; the rest of the request
+	// is about Type. Not with Coalesce or Overcommit, nor for a shared lease.
+	Also  []leaseapi.Also
+	Proxy string // "": that of the options
+
+	// Handle is the handle to write the names into. Private says that nobody else has been told
+	// of this handle.
+	Handle  lockfile.Handle
+	Private bool
+	// Replaces tells, by the record of Handle, whether the request may replace the leases or
+	// the waiting request that Handle has. They are given back under the lock under which the
+	// new request is written, so no other process sees a handle that neither holds nor waits.
+	// If Replaces is nil or returns false, a handle in use is [ErrHeld].
+	Replaces func(lockfile.Record) bool
+	// List is the list of names that outlives the step, for the scope of
+	// a test; "" is none.
+	List lockfile.List
+
+	Jitter      time.Duration // upper bound of a random delay before asking
+	WaitTimeout time.Duration // how long to queue, jitter not counted; zero asks once
+	TTL         time.Duration // zero: the pool's own
+	// Coalesce is how the request merges with others of the same Key, such as
+	// [leaseapi.CoalesceJoin]; "": it does not. Variant says what the run of the request does.
+	Coalesce, Variant string
+	Overcommit        bool // take the lease although the pool is full or paused
+	Priority          int  // how many steps to go ahead in the queue
+
+	// Around is the path of the handle of the exec that this process runs under; "" is none.
+	// The request may have to wait for the lease of that exec.
+	Around string
+
+	// Outlives says that the lease outlives this process: after a kill, recover keeps the names
+	// in the handle, which are then its user's.
+	Outlives bool
+
+	Owner string // "": that of the options
+
+	tried bool // the same request was sent before without a WaitTimeout: see [proxyclient.Request]
+}
+
+// Acquire takes leases into a handle, for this process alone. It blocks for the jitter and then at most for the wait
 // timeout, and some seconds more if the proxy does not answer. If ctx ends, it stops and
 // returns the cause of ctx.
 //
-// Errors are [ErrInvalid], [ErrHeld], [ErrReplaced], those of [proxyclient.Client.Acquire], and
+// Errors are [usage.Err], [ErrHeld], [ErrReplaced], those of [proxyclient.Client.Acquire], and
 // those of files. After an error no lease is held; if one may be held all the same, the journal
 // has its request, and the error says so.
 func (h *Holder) Acquire(ctx context.Context, r Request) (*Lease, error) {
-	if r.Shared != nil {
-		return h.acquireShared(ctx, r)
-	}
-	return h.acquire(ctx, r)
-}
-
-// acquire takes leases into a handle, for this process alone.
-func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 	l, err := h.intend(ctx, r)
 	if err != nil {
 		return nil, err
@@ -54,20 +97,20 @@ func (h *Holder) acquire(ctx context.Context, r Request) (*Lease, error) {
 // intend writes the request into the journal before it is sent. First it settles the entries of
 // dead processes, since one of them may be about the same handle.
 func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
-	proxy := cmp.Or(r.Proxy, h.dialer.URL)
-	name, err := h.dialer.name(proxy)
+	proxy := cmp.Or(r.Proxy, h.Dialer.URL)
+	name, err := h.Dialer.Name(proxy)
 	if err != nil {
 		return nil, err
 	}
-	if r.SharedList != "" {
-		if string(r.SharedList) == r.Handle.Path() {
-			return nil, invalidf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
+	if r.List != "" {
+		if string(r.List) == r.Handle.Path() {
+			return nil, usage.Errorf("--handle %q: that is the list of the names of all handles: choose another file", r.Handle.Path())
 		}
-		if err := checkList(ctx, r.SharedList); err != nil {
+		if err := checkList(ctx, r.List); err != nil {
 			return nil, err
 		}
 	}
-	p, err := h.dialer.dial(ctx, proxy)
+	p, err := h.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +122,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 		l.kind = lockfile.KindAcquire
 	}
 	h.settleDead(ctx, name)
-	return l, h.journal.begin(ctx, intentOf(l.record.RequestID, l.kind, l.handle.Path(), l.record))
+	return l, h.Journal.Begin(ctx, l.record.Intent(l.record.RequestID, l.kind, l.handle.Path()))
 }
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
@@ -87,7 +130,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 	record := lockfile.Record{
 		State:      lockfile.StateQueued,
 		RequestID:  rand.Text(),
-		Owner:      h.ownerOf(r.owner),
+		Owner:      h.ownerOf(r.Owner),
 		Type:       r.Type,
 		Count:      r.Count,
 		Key:        r.Key,
@@ -96,7 +139,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Name:       r.Name,
 		Proxy:      proxy,
 		TTL:        r.TTL,
-		SharedList: string(r.SharedList),
+		SharedList: string(r.List),
 	}
 	if r.Items != nil {
 		record.HasItems, record.Items = true, *r.Items
@@ -110,10 +153,10 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	if l.private {
 		return nil
 	}
-	<-l.h.listening
-	ctx, cancel := releaseContext(ctx)
+	<-l.h.Listening
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	g := givingBack{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
+	g := releasing{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		before := tx.Record
 		if before.State != "" && (replaces == nil || !replaces(before)) {
@@ -126,7 +169,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 		if before.State != "" {
 			swaps, err := l.swaps(ctx, before)
 			if err != nil {
-				return fmt.Errorf("release %s: %w", describeRecord(before), err)
+				return fmt.Errorf("release %s: %w", before.Describe(), err)
 			}
 			if swaps {
 				l.replaced, l.record.Replaces, l.record.Store = before, before.Leases, before.Store
@@ -140,7 +183,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	})
 	g.settle(err)
 	if err == nil && len(g.released) > 0 {
-		l.h.report.Debugf("released %v before acquiring again", g.released)
+		l.h.Reporter.Debugf("released %v before acquiring again", g.released)
 	}
 	return err
 }
@@ -149,7 +192,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 // proxy that granted the lease can do that, and its release has nothing to tell but that it is over.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
-	if r.State != lockfile.StateHeld || !certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+	if r.State != lockfile.StateHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)
@@ -163,17 +206,17 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 // unless the request's own proxy is proven to be the same. Another proxy that the user named does
 // not know the lease, and a version-1 proxy could not say so.
 func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
-	if r.Proxy == "" || sameProxy(r.Proxy, l.proxy.Address) {
+	if r.Proxy == "" || dial.Same(r.Proxy, l.proxy.Address) {
 		return l.proxy, nil
 	}
-	store, err := l.h.dialer.askStore(ctx, l.proxy, r.Store)
+	store, err := l.h.Dialer.AskStore(ctx, l.proxy, r.Store)
 	if err != nil {
 		return nil, err // nor could it grant another lease
 	}
 	if store != "" && store == r.Store {
 		return l.proxy, nil
 	}
-	return l.h.dialer.dial(ctx, r.Proxy)
+	return l.h.Dialer.Dial(ctx, r.Proxy)
 }
 
 // lookTime bounds the question whether the lease of a handle has ended.
@@ -182,16 +225,16 @@ const lookTime = 2 * time.Second
 // ended tells whether the lease that a handle holds is known to have ended: it was given back by
 // its name, or lost.
 func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
-	if r.State != lockfile.StateHeld || bareHandle(r) || len(r.Earlier) > 0 {
+	if r.State != lockfile.StateHeld || r.Bare() || len(r.Earlier) > 0 {
 		return false
 	}
 	if r.Adapter != "" {
-		holds, err := h.adapter.HoldsAny(r.Proxy, r.Leases)
-		return err == nil && !holds && r.Adapter == h.adapter.ID()
+		holds, err := h.Dialer.Adapter.HoldsAny(r.Proxy, r.Leases)
+		return err == nil && !holds && r.Adapter == h.Dialer.Adapter.ID()
 	}
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	p, err := h.dialer.dialRecorded(ctx, r)
+	p, err := h.Dialer.DialRecorded(ctx, r)
 	if err != nil {
 		return false
 	}
@@ -211,15 +254,15 @@ func heldError(path string, r lockfile.Record) error {
 }
 
 // recordGrant writes the granted names into the handle, if the handle still waits for this
-// lease, and into the shared list.
+// lease, and into the list of names.
 func (l *Lease) recordGrant(ctx context.Context) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	l.record.State, l.record.Replaces = lockfile.StateHeld, nil
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
-	l.record.Store = l.h.dialer.storeOf("", l.record.Proxy)
+	l.record.Store = l.h.Dialer.StoreOf("", l.record.Proxy)
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
@@ -234,7 +277,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	failpoint.Here("names-in-handle")
 	l.sayReplaced(ctx)
 	if list := lockfile.List(l.record.SharedList); list != "" {
-		return list.Append(ctx, grantsOf(l.record))
+		return list.Append(ctx, l.record.Grants())
 	}
 	return nil
 }
@@ -245,9 +288,9 @@ func (l *Lease) sayReplaced(ctx context.Context) {
 		return
 	}
 	for _, lost := range l.grant.Stale {
-		l.h.report.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+		l.h.Reporter.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))
 	}
-	l.h.report.Debugf("released %v with this acquire", l.replaced.Names())
+	l.h.Reporter.Debugf("released %v with this acquire", l.replaced.Names())
 	l.h.unlist(ctx, l.replaced, l.replaced.Leases)
 	l.h.over(l.replaced.RequestID)
 	l.replaced = lockfile.Record{}
@@ -258,7 +301,7 @@ func (l *Lease) sayReplaced(ctx context.Context) {
 // the request from the handle, unless another process has replaced that request. The journal
 // keeps a request whose outcome is unclear.
 func (l *Lease) rollback(ctx context.Context, err error) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	var failed error
 	unclear := errors.Is(err, proxyclient.ErrUnconfirmed)
@@ -271,7 +314,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case enqueued: // the client has withdrawn the request at the proxy
 		failed = l.forget(ctx)
 	case granted:
-		_, failed = l.h.send(ctx, l.proxy, l.handle.Path(), lockfile.Record{
+		_, failed = l.h.sendRelease(ctx, l.proxy, l.handle.Path(), lockfile.Record{
 			State: lockfile.StateReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
 			Leases: l.grant.Leases, Adapter: l.grant.Adapter,
 		})
@@ -280,9 +323,9 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 		_, failed = l.Release(ctx)
 	}
 	if failed != nil || unclear {
-		l.h.journal.leave(l.record.RequestID)
+		l.h.Journal.Leave(l.record.RequestID)
 	} else {
-		l.h.journal.settle(l.record.RequestID)
+		l.h.Journal.Settle(l.record.RequestID)
 	}
 	if failed != nil {
 		return fmt.Errorf("%w; and giving back failed: %w", err, failed)
@@ -306,7 +349,7 @@ func (l *Lease) forget(ctx context.Context) error {
 		case !l.taken:
 			tx.Record = l.replaced
 		default:
-			if _, err := l.h.send(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
+			if _, err := l.h.sendRelease(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
 				tx.State = lockfile.StateReleasing
 				return errors.Join(err, tx.Save())
 			}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -19,7 +20,7 @@ func TestPhases(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		w := newWorld(t)
 		handle := w.handle("handle")
-		w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+		w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 			if n := w.journalEntries(); n != 1 {
 				t.Errorf("private %t: the proxy is asked with %d journal entries", private, n)
 			}
@@ -71,13 +72,13 @@ func TestRollback(t *testing.T) {
 		},
 		{
 			name:    "enqueued: refused",
-			arrange: func(w *world, _ *Request) { w.proxy.onAcquire = unknownType },
+			arrange: func(w *world, _ *Request) { w.proxy.OnAcquire = unknownType },
 			want:    proxyclient.ErrUnknownType,
 		},
 		{
 			name: "granted: another process took the handle over",
 			arrange: func(w *world, r *Request) {
-				w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+				w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 					w.put(r.Handle, "other")
 					return false
 				}
@@ -88,7 +89,7 @@ func TestRollback(t *testing.T) {
 		{
 			name: "intended: the list cannot be written",
 			arrange: func(w *world, r *Request) {
-				r.SharedList = lockfile.List(filepath.Join(w.dir, "nowhere", "leases"))
+				r.List = lockfile.List(filepath.Join(w.dir, "nowhere", "leases"))
 			},
 			want: fs.ErrNotExist,
 		},
@@ -96,8 +97,8 @@ func TestRollback(t *testing.T) {
 			name: "recorded: the list cannot be written any more",
 			arrange: func(w *world, r *Request) {
 				list := filepath.Join(w.dir, "leases")
-				r.SharedList = lockfile.List(list)
-				w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+				r.List = lockfile.List(list)
+				w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 					if err := os.Mkdir(list, 0o700); err != nil {
 						t.Error(err)
 					}
@@ -109,13 +110,13 @@ func TestRollback(t *testing.T) {
 		{
 			name: "enqueued: the grant has ended, and asking anew is refused",
 			arrange: func(w *world, _ *Request) {
-				w.proxy.renewEvery = time.Nanosecond // the answer is late already
-				w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
-					switch w.proxy.asked() {
+				w.proxy.RenewEvery = time.Nanosecond // the answer is late already
+				w.proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+					switch w.proxy.Asked() {
 					case 1:
 						return false
 					case 2:
-						return endedUnseen(out, r)
+						return holdertest.EndedUnseen(out, r)
 					}
 					return unknownType(out, r)
 				}
@@ -125,9 +126,9 @@ func TestRollback(t *testing.T) {
 		{
 			name: "granted: the answer is old, and asking again is refused",
 			arrange: func(w *world, _ *Request) {
-				w.proxy.renewEvery = time.Nanosecond // the answer is late already
-				w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
-					return w.proxy.asked() > 1 && unknownType(out, r)
+				w.proxy.RenewEvery = time.Nanosecond // the answer is late already
+				w.proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+					return w.proxy.Asked() > 1 && unknownType(out, r)
 				}
 			},
 			want:     proxyclient.ErrUnknownType,
@@ -164,20 +165,20 @@ func TestRollbackThatFails(t *testing.T) {
 	w := newWorld(t)
 	handle := w.handle("handle")
 	ctx, end := context.WithCancel(within(t))
-	w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 		w.put(handle, "other")
 		return false
 	}
-	w.proxy.onRelease = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnRelease = func(out http.ResponseWriter, r *http.Request) bool {
 		end() // so that it is tried for 3 s, not for 9.5 s
-		return fails(out, r)
+		return holdertest.Fails(out, r)
 	}
 	_, err := w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second})
-	if !errors.Is(err, ErrReplaced) || len(w.proxy.released()) == 0 {
-		t.Errorf("error %v, released %v", err, w.proxy.released())
+	if !errors.Is(err, ErrReplaced) || len(w.proxy.Released()) == 0 {
+		t.Errorf("error %v, released %v", err, w.proxy.Released())
 	}
 	handed := 0
-	dead := w.Holder.journal.file().SettleDead(t.Context(), func(in lockfile.Intent) bool { handed++; return false })
+	dead := w.Holder.Journal.Journal().SettleDead(t.Context(), func(in lockfile.Intent) bool { handed++; return false })
 	if dead != nil || handed != 1 {
 		t.Errorf("the journal hands on %d entries, %v", handed, dead)
 	}
@@ -195,17 +196,17 @@ func TestHandOver(t *testing.T) {
 	}{
 		{name: "delivered"},
 		{name: "not delivered", deliver: undelivered, want: undelivered},
-		{name: "not confirmed", onRenew: lost, want: proxyclient.ErrLost},
+		{name: "not confirmed", onRenew: holdertest.Lost, want: proxyclient.ErrLost},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
-			w.proxy.onRenew = tt.onRenew
+			w.proxy.OnRenew = tt.onRenew
 			handle := w.handle("handle")
 			l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Minute, Outlives: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := w.proxy.renewed(); n != 0 {
+			if n := w.proxy.Renewed(); n != 0 {
 				t.Errorf("renewed %d times before the handle was delivered", n)
 			}
 			err = l.HandOver(within(t), HandOver{}, func() error { return tt.deliver })
@@ -216,8 +217,8 @@ func TestHandOver(t *testing.T) {
 				w.wantNothingLeft(handle, "lease1")
 				return
 			}
-			if r := w.record(handle); r.State != lockfile.StateHeld || w.journalEntries() != 0 || w.proxy.renewed() != 1 {
-				t.Errorf("%+v, %d journal entries, %d renewals", r, w.journalEntries(), w.proxy.renewed())
+			if r := w.record(handle); r.State != lockfile.StateHeld || w.journalEntries() != 0 || w.proxy.Renewed() != 1 {
+				t.Errorf("%+v, %d journal entries, %d renewals", r, w.journalEntries(), w.proxy.Renewed())
 			}
 		})
 	}
@@ -231,8 +232,8 @@ func TestReplace(t *testing.T) {
 	if _, err := w.Acquire(within(t), first); err != nil {
 		t.Fatal(err)
 	}
-	w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
-		if got := w.proxy.released(); len(got) != 1 {
+	w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
+		if got := w.proxy.Released(); len(got) != 1 {
 			t.Errorf("asked anew with %v released", got)
 		}
 		return false

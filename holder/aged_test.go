@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -23,7 +24,6 @@ func TestAgedGrant(t *testing.T) {
 		{name: "exec, a further attempt", replace: true},
 		{name: "acquire", request: Request{Outlives: true}},
 		{name: "private", request: Request{Private: true}},
-		{name: "shared", request: Request{Shared: &Shared{Name: "s"}}},
 	} {
 		for _, ended := range []bool{false, true} {
 			t.Run(tt.name+map[bool]string{true: ", ended"}[ended], func(t *testing.T) {
@@ -40,19 +40,19 @@ func TestAgedGrant(t *testing.T) {
 				// asked are the request ids of this acquire. If ended is set, the first grant
 				// has ended when the proxy is asked for it again.
 				var asked []string
-				first := w.proxy.asked() + 1
-				w.proxy.renewEvery = time.Nanosecond // each answer is late already
-				w.proxy.onRenew = lost
-				w.proxy.onAcquire = func(out http.ResponseWriter, req *http.Request) bool {
+				first := w.proxy.Asked() + 1
+				w.proxy.RenewEvery = time.Nanosecond // each answer is late already
+				w.proxy.OnRenew = holdertest.Lost
+				w.proxy.OnAcquire = func(out http.ResponseWriter, req *http.Request) bool {
 					asked = append(asked, req.FormValue(leaseapi.ParamRequestID))
-					return ended && len(asked) == 2 && endedUnseen(out, req)
+					return ended && len(asked) == 2 && holdertest.EndedUnseen(out, req)
 				}
 				l, err := w.Acquire(within(t), r)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if w.proxy.renewed() > 0 {
-					t.Errorf("renewed %d times before it was recorded", w.proxy.renewed())
+				if w.proxy.Renewed() > 0 {
+					t.Errorf("renewed %d times before it was recorded", w.proxy.Renewed())
 				}
 				want := []string{asked[0], asked[0]}
 				if ended {
@@ -67,12 +67,8 @@ func TestAgedGrant(t *testing.T) {
 				if got := l.Generation(); got != uint64(first+len(asked)-1) {
 					t.Errorf("holds generation %d of the answers %d to %d, want the last", got, first, first+len(asked)-1)
 				}
-				wantEntry := 1
-				if r.Shared != nil {
-					wantEntry = 0 // the record of the shared lease has the lease
-				}
-				if n := w.journalEntries(); n != wantEntry {
-					t.Errorf("the journal has %d entries, want %d", n, wantEntry)
+				if n := w.journalEntries(); n != 1 {
+					t.Errorf("the journal has %d entries, want 1", n)
 				}
 			})
 		}
@@ -82,12 +78,12 @@ func TestAgedGrant(t *testing.T) {
 // A proxy that needs long for each answer is asked once more, and not for ever.
 func TestAgedGrantOfSlowProxy(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.renewEvery = time.Nanosecond
+	w.proxy.RenewEvery = time.Nanosecond
 	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Hour, TTL: 3 * time.Hour})
-	if err != nil || w.proxy.asked() != 2 {
-		t.Errorf("asked %d times: %v", w.proxy.asked(), err)
+	if err != nil || w.proxy.Asked() != 2 {
+		t.Errorf("asked %d times: %v", w.proxy.Asked(), err)
 	}
-	if n := w.report.times("the lease has a TTL of 5m, not the 3h that were asked for"); n != 1 {
+	if n := w.report.Times("the lease has a TTL of 5m, not the 3h that were asked for"); n != 1 {
 		t.Errorf("said %d times that the TTL was cut", n)
 	}
 	if _, err := l.Release(within(t)); err != nil {
@@ -100,14 +96,14 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 	w := newWorld(t)
 	const wait, spent = time.Hour, 20 * time.Millisecond
 	var waits []time.Duration
-	w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
 		left, err := time.ParseDuration(r.FormValue(leaseapi.ParamWait))
 		if err != nil {
 			t.Error(err)
 		}
 		waits = append(waits, left)
 		time.Sleep(spent)
-		return len(waits) == 1 && endedUnseen(out, r)
+		return len(waits) == 1 && holdertest.EndedUnseen(out, r)
 	}
 	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: wait})
 	if err != nil {
@@ -125,9 +121,9 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 // answer is checked. The acquire still succeeds.
 func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.renewEvery = time.Nanosecond
-	w.proxy.onAcquire = func(out http.ResponseWriter, r *http.Request) bool {
-		switch w.proxy.asked() {
+	w.proxy.RenewEvery = time.Nanosecond
+	w.proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+		switch w.proxy.Asked() {
 		case 1:
 			time.Sleep(250 * time.Millisecond)
 			return false
@@ -150,9 +146,9 @@ func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 func TestAgedGrantIsAskedForAlike(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
 		w := newWorld(t)
-		w.proxy.renewEvery = time.Nanosecond // each answer is late already
+		w.proxy.RenewEvery = time.Nanosecond // each answer is late already
 		var asked []string
-		w.proxy.onAcquire = func(_ http.ResponseWriter, req *http.Request) bool {
+		w.proxy.OnAcquire = func(_ http.ResponseWriter, req *http.Request) bool {
 			q := req.URL.Query()
 			q.Del(leaseapi.ParamWait)
 			if asked = append(asked, q.Encode()); len(asked) == 2 {

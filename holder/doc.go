@@ -1,13 +1,13 @@
-// Package holder manages the life of a lease behind a handle. It acquires leases, keeps
-// them, gives them back, and settles the leases of killed processes. Handles (lockfile) and
-// lease proxies (proxyclient) do not know each other: holder brings them together.
+// Package holder is the life of a lease behind a handle: acquire, keep or hand over, renew, resize, report,
+// release. Handles (lockfile) and lease proxies (proxyclient) do not know each other: holder brings them
+// together.
 //
 // It guarantees:
 //
 //   - No granted lease is lost: the lease stands in a handle or in the journal, or ends by
-//     itself. Wherever a process is killed, [Holder.Recover] or the next acquire at the
-//     same proxy finds the lease, or the proxy takes it back. See docs/architecture.md for
-//     each case.
+//     itself. Wherever a process is killed, recover (holder/recovery) or the next acquire
+//     at the same proxy finds the lease, or the proxy takes it back. See docs/architecture.md
+//     for each case.
 //   - No handle's lock is held while a request queues or a process sleeps. A release never
 //     waits behind a queue. If two processes use one handle, the later one wins.
 //   - A run gives back the leases that it took, and no others: it does not touch a handle
@@ -33,11 +33,20 @@
 // A release has three steps under the handle's lock: the record says that it has begun; the proxy
 // is told; the handle is removed. A kill in between leaves a handle whose next release sends it
 // again, which changes nothing if it had arrived: each lease has a generation, from our server or
-// from the adapter for proxies of version 1 (holder/v1). givingBack is the only way to give back
-// what a handle has, and send the only place that tells a proxy.
+// from the adapter for proxies of version 1 (holder/v1). releasing is the only way to give back
+// what a handle has, and sendRelease the only place that tells a proxy.
 //
-// A shared lease, which several commands of a machine hold together, is a plain lease behind
-// a handle of its own. Its record ([lockfile.Shared]) says which commands use the lease and
-// what each of them is about to do. [Lease.Keep] and [Lease.Release] of a shared lease act
-// for one command's use.
+// # The packages around it
+//
+// Below holder are its means: the way to a proxy (holder/dial), the process in the background
+// (holder/keeper), version-1 proxies (holder/v1), the time of a clean-up (holder/cleanup), and the marks
+// of wrong requests (holder/usage). Above it are a lease of several commands (holder/shared), of which
+// holder knows only [Part], and what the killed left (holder/recovery).
+//
+// # Words
+//
+// To dial is to get the client of a proxy. A request is what an acquire wants; to await is to block until
+// it is granted. To ask is to put a question to a proxy that changes nothing there. To settle is to deal with
+// what a dead process left. To report is to tell the proxy what the account said; a [Reporter] tells the user
+// what happens.
 package holder

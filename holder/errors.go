@@ -9,32 +9,24 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// Errors to compare with [errors.Is], beside those of proxyclient.
+// Errors to compare with [errors.Is], beside [usage.Err] and those of proxyclient.
 var (
-	// ErrInvalid: the request of the caller is wrong. Nothing was done.
-	ErrInvalid = errors.New("invalid")
 	// ErrHeld: the handle holds, waits for or owes a lease already.
 	ErrHeld = errors.New("the handle is taken")
 	// ErrReplaced: another process released the handle, or acquired into it, while this process
 	// was waiting.
 	ErrReplaced = errors.New("released by another process while waiting")
+	// ErrService: the service that comes with a shared lease did not become ready.
+	ErrService = errors.New("no service")
 	// ErrCallerGone: the process that ran a delayed release was killed.
 	ErrCallerGone = errors.New("cancelled: the process that ran the release is gone")
 )
-
-// invalidError is an [ErrInvalid] with the text of another error.
-type invalidError struct{ err error }
-
-func (e invalidError) Error() string        { return e.err.Error() }
-func (e invalidError) Unwrap() error        { return e.err }
-func (e invalidError) Is(target error) bool { return target == ErrInvalid }
-
-func invalidf(format string, args ...any) error { return invalidError{fmt.Errorf(format, args...)} }
 
 // unreadError says that a handle could not be locked or read. Nothing was done with the handle.
 type unreadError struct{ err error }
@@ -51,7 +43,7 @@ func isUnread(err error) bool {
 // whom the lease is optional may go on without one. It is false if the request was wrong, if
 // another process or request decided it, and if ctx has ended.
 func Denied(ctx context.Context, err error) bool {
-	for _, decided := range []error{ErrInvalid, errService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
+	for _, decided := range []error{usage.Err, ErrService, ErrHeld, ErrReplaced, proxyclient.ErrCoalesced, proxyclient.ErrSuperseded} {
 		if errors.Is(err, decided) {
 			return false
 		}
@@ -73,25 +65,13 @@ func advise(err error, format string, args ...any) error {
 	return advisedError{text: inBrackets(err.Error()+whatNext(err), fmt.Sprintf(format, args...)), err: err}
 }
 
-// adviseForget adds, to an error about a journal entry of a proxy that did not answer, that
+// AdviseForget adds, to an error about a journal entry of a proxy that did not answer, that
 // recover --forget id drops the entry. It returns other errors as they are.
-func adviseForget(id string, err error) error {
-	if outageOf(err) != nil {
+func AdviseForget(id string, err error) error {
+	if proxyclient.Outage(err) != nil {
 		return advise(err, "if that proxy is gone for good, leasectl recover --forget %s drops this", id)
 	}
 	return err
-}
-
-// outageOf returns the part of an error that says that the proxy did not answer, or answered
-// only with errors; nil if the proxy answered.
-func outageOf(err error) error {
-	if silent, ok := errors.AsType[*proxyclient.UnreachableError](err); ok {
-		return silent
-	}
-	if failing, ok := errors.AsType[*proxyclient.FailingError](err); ok {
-		return failing
-	}
-	return nil
 }
 
 // Describe says what failed, and what to do next if that is the same for every command.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/leasectl/leasectl/holder/holdertest"
 )
 
 // A release tells the proxy before it removes the handle. A renewal that the proxy denies in
@@ -26,21 +28,21 @@ func TestKeepWhileGivenBack(t *testing.T) {
 func testKeepWhileGivenBack(t *testing.T, noJournal bool) {
 	w := newWorld(t)
 	told := make(chan struct{})
-	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-told
-		return lost(out, r)
+		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
 	defer stop()
 	tell := sync.OnceFunc(func() { close(told) })
-	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		tell()
 		w.awaitDenied(kept)
 		return false
 	}
 	other := w.otherProcess()
 	if noJournal {
-		other.journal.stateDir = filepath.Join(w.dir, "none", "none") // cannot be made
+		other.Journal.StateDir = filepath.Join(w.dir, "none", "none") // cannot be made
 	}
 	if _, err := other.Release(within(t), l.handle, l.record, Delay{}); err != nil {
 		t.Error(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/failpoint"
+	"github.com/leasectl/leasectl/holder/keeper"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -24,22 +25,32 @@ type HandOver struct {
 // lease, and leaves it to the proxy or a keeper as o says. If any step fails, it gives the
 // lease back.
 func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) error {
-	err := deliver()
-	if err == nil {
+	return l.Transfer(ctx, func() error {
+		if err := deliver(); err != nil {
+			return err
+		}
 		failpoint.Here("handle-printed")
-		err = l.leaveTo(ctx, o)
-	}
-	if err != nil {
+		if err := l.leaveTo(ctx, o); err != nil {
+			return err
+		}
+		failpoint.Here("lease-firm")
+		return nil
+	})
+}
+
+// Transfer ends this process's responsibility for the lease: take makes somebody else responsible. If that
+// fails, Transfer gives the lease back.
+func (l *Lease) Transfer(ctx context.Context, take func() error) error {
+	if err := take(); err != nil {
 		return l.rollback(ctx, err)
 	}
-	failpoint.Here("lease-firm")
-	l.h.journal.settle(l.record.RequestID)
+	l.h.Journal.Settle(l.record.RequestID)
 	return nil
 }
 
-// CanKeep returns [ErrInvalid], with the reason, if no keeper could keep a lease of this run.
+// CanKeep returns [usage.Err], with the reason, if no keeper could keep a lease of this run.
 // Callers ask before they wait for the lease.
-func (h *Holder) CanKeep() error { return h.keepers.checkFiles() }
+func (h *Holder) CanKeep() error { return h.Keepers.CheckFiles() }
 
 // leaveTo confirms the lease. It leaves a late release to the proxy if the proxy can do that,
 // else to a keeper. A keeper also renews the lease of an owner process.
@@ -61,7 +72,7 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 		return nil
 	}
 	failpoint.Here("keeper-unstarted")
-	return l.h.keepers.start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
+	return l.h.Keepers.Start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 
 // delayRelease is [delayByProxy] for a lease that was just acquired. If the lease is over
@@ -74,14 +85,21 @@ func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
 	return err
 }
 
+// Keep is the keeper of a handle's request, in a process of its own: see [keeper.Keeper]. ownerPID is the
+// process for whose life the lease is kept; zero: none.
+func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request string, ownerPID int, ready func()) error {
+	k := keeper.Keeper{Keepers: h.Keepers, Journal: h.Journal, Handle: handle, Request: request, OwnerPID: ownerPID, Release: h.releaseOwn}
+	return k.Run(ctx, ready)
+}
+
 // NoticeKeeper tells the user if the keeper of a handle's lease was killed. r is the handle's
 // record as read.
 func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
-	if r.State != lockfile.StateHeld || h.keepers.state(r.RequestID) != keeperKilled {
+	if r.State != lockfile.StateHeld || !h.Keepers.Killed(r.RequestID) {
 		return
 	}
-	if !lasts(r.Leases, r.Adapter) {
-		h.report.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
+	if !r.Lasts() {
+		h.Reporter.Failf("the keeper of handle %s (process %d) was killed: nobody renews its lease, which ends %s after its last renewal",
 			handle.Path(), r.KeeperPID, leaseapi.Duration(r.TTL))
 		return
 	}
@@ -89,6 +107,6 @@ func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
 	if !r.ReleaseAt.IsZero() {
 		then = "at " + r.ReleaseAt.Format(time.RFC3339)
 	}
-	h.report.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it",
+	h.Reporter.Failf("the keeper of handle %s (process %d) was killed: nobody releases its lease %s: release it",
 		handle.Path(), r.KeeperPID, then)
 }

@@ -2,14 +2,10 @@ package holder
 
 import (
 	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 
-	v1 "github.com/leasectl/leasectl/holder/v1"
+	"github.com/leasectl/leasectl/holder/dial"
+	"github.com/leasectl/leasectl/holder/keeper"
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -39,7 +35,7 @@ type Options struct {
 	StateDir string
 	Owner    string        // the owner that the user typed; "" is none
 	JobOwner func() string // returns the owner if the user typed none; called when needed
-	Proxy    ProxyOptions
+	Proxy    dial.Options
 	Report   Reporter
 	// Listening is closed once the program handles the signals that ask it to end. Until then
 	// such a signal kills the program, so the Holder begins nothing that a kill would leave
@@ -50,15 +46,16 @@ type Options struct {
 // Holder takes leases into handles and gives them back. It is safe for concurrent use;
 // operations on the same handle wait for each other at the handle's lock.
 type Holder struct {
-	stateDir  string
-	owner     func() string
-	report    Reporter
-	listening <-chan struct{}
-	dialer    *dialer
-	journal   *journal
-	adapter   *v1.Adapter
-	keepers   *keepers
-	endings   endings
+	owner   func() string
+	endings endings
+
+	// These are as [New] made them. The packages above holder use them, too.
+	StateDir  string
+	Reporter  Reporter
+	Listening <-chan struct{} // see [Options]
+	Dialer    *dial.Dialer
+	Journal   *lockfile.Entries
+	Keepers   *keeper.Keepers
 }
 
 // New returns a Holder. It opens no file and no connection. The caller calls [Holder.Close].
@@ -68,28 +65,26 @@ func New(o Options) *Holder {
 		owner = func() string { return o.Owner }
 	}
 	stateDir := lockfile.PrivateDir(o.StateDir)
-	adapter := v1.New(stateDir)
-	d := &dialer{ProxyOptions: o.Proxy, stateDir: stateDir, report: o.Report, listening: o.Listening, adapter: adapter, pipes: pipes{report: o.Report}}
+	d := dial.New(o.Proxy, stateDir, o.Report, o.Listening)
 	return &Holder{
-		stateDir:  stateDir,
 		owner:     owner,
-		report:    o.Report,
-		listening: o.Listening,
-		dialer:    d,
-		journal:   &journal{stateDir: stateDir},
-		adapter:   adapter,
-		keepers:   &keepers{stateDir: stateDir, dialer: d, owner: o.Owner, report: o.Report},
+		StateDir:  stateDir,
+		Reporter:  o.Report,
+		Listening: o.Listening,
+		Dialer:    d,
+		Journal:   &lockfile.Entries{StateDir: stateDir},
+		Keepers:   &keeper.Keepers{StateDir: stateDir, Dialer: d, Owner: o.Owner, Debugf: o.Report.Debugf},
 	}
 }
 
 // Close ends the connections to proxies.
-func (h *Holder) Close() { h.dialer.close() }
+func (h *Holder) Close() { h.Dialer.Close() }
 
 // Dial returns the client of a proxy; [Holder.Close] closes the client. It may block: 20 s at
 // most to start a local proxy if none runs, and 30 s at most for a token or certificate that
-// comes from a pipe. The error is [ErrInvalid] if proxy cannot be an address.
+// comes from a pipe. The error is [usage.Err] if proxy cannot be an address.
 func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, error) {
-	p, err := h.dialer.dial(ctx, proxy)
+	p, err := h.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return nil, err
 	}
@@ -99,8 +94,12 @@ func (h *Holder) Dial(ctx context.Context, proxy string) (*proxyclient.Client, e
 // Running returns a client of a proxy without starting a local one: if none runs, calls of the
 // client fail. The caller closes the client.
 func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client, error) {
-	return h.dialer.running(ctx, proxy)
+	return h.Dialer.Running(ctx, proxy)
 }
+
+// ProxyOf returns the proxy to ask about what a handle holds or waits for: the recorded one, unless
+// the user named another just now; "" if neither is known.
+func (h *Holder) ProxyOf(r lockfile.Record) string { return h.Dialer.ProxyOf(r.NamedProxy()) }
 
 // Owner returns the owner of this run.
 func (h *Holder) Owner() string { return h.owner() }
@@ -113,11 +112,11 @@ func (h *Holder) ownerOf(named string) string {
 	return h.owner()
 }
 
-// OpenHandle returns the handle at path. The error is [ErrInvalid] if no handle can be there.
+// OpenHandle returns the handle at path. The error is [usage.Err] if no handle can be there.
 func OpenHandle(path string) (lockfile.Handle, error) {
 	handle, err := lockfile.OpenHandle(path)
 	if err != nil {
-		return handle, invalidf("--handle %q: %w", leaseapi.Shorten(path), err)
+		return handle, usage.Errorf("--handle %q: %w", leaseapi.Shorten(path), err)
 	}
 	return handle, nil
 }
@@ -128,42 +127,17 @@ func (h *Holder) NewHandle(path string) (lockfile.Handle, error) {
 	if path != "" {
 		return OpenHandle(path)
 	}
-	handle, err := lockfile.OpenHandle(filepath.Join(h.stateDir, "lease-"+rand.Text()))
-	if err != nil {
-		return handle, stateDirError(err)
-	}
-	return handle, nil
+	return lockfile.NewHandle(h.StateDir)
 }
 
 // Handles returns the paths of the handles in the state directory that can be read. It takes no
 // lock, and writes nothing.
 func (h *Holder) Handles() (paths []string) {
-	handles, _ := lockfile.Handles(h.stateDir)
+	handles, _ := lockfile.Handles(h.StateDir)
 	for _, handle := range handles {
 		if _, err := handle.Read(); err == nil {
 			paths = append(paths, handle.Path())
 		}
 	}
 	return paths
-}
-
-// makeStateDir makes the state directory. The error names the variable that sets another.
-func makeStateDir(dir string) error {
-	if err := lockfile.MakeDir(dir); err != nil {
-		return stateDirError(err)
-	}
-	return nil
-}
-
-func stateDirError(err error) error {
-	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
-}
-
-// checkStateDir is makeStateDir if the directory exists. If not, there is no state, which is no
-// error.
-func checkStateDir(dir string) error {
-	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return makeStateDir(dir)
 }

@@ -29,14 +29,14 @@ func (l *Loss) Unwrap() error { return l.Err }
 // to its users.
 func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
 	if l.part != nil {
-		return l.part.keep(ctx, o)
+		return l.part.Keep(ctx, o)
 	}
 	releaseAt := l.record.AcquiredAt.Add(o.ReleaseAfter)
 	after := o.ConfirmAfter
 	if o.ReleaseAfter > 0 {
 		after = min(after, time.Until(releaseAt))
 	}
-	return keepWith(ctx, after, func(ctx context.Context, lose func(error)) {
+	return KeepWith(ctx, after, func(ctx context.Context, lose func(error)) {
 		due := ctx
 		if o.ReleaseAfter > 0 {
 			var cancel context.CancelFunc
@@ -50,9 +50,9 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 	})
 }
 
-// keepWith is [Lease.Keep] with run as the way to keep. It calls run in a goroutine once the
+// KeepWith is [Lease.Keep] with run as the way to keep. It calls run in a goroutine once the
 // time after is over. stop ends the context of run, and waits for run to return.
-func keepWith(ctx context.Context, after time.Duration, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
+func KeepWith(ctx context.Context, after time.Duration, run func(ctx context.Context, lose func(error))) (kept context.Context, stop func()) {
 	kept, lose := context.WithCancelCause(context.WithoutCancel(ctx))
 	end := proxyclient.After(context.WithoutCancel(ctx), after, func(ctx context.Context) {
 		run(ctx, func(err error) { lose(lossOf(err)) })
@@ -75,9 +75,9 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		Leases:   l.grant.Grant.Leases,
 		Deadline: l.deadline,
 		Margin:   margin,
-		OnRetry:  func(err error) { l.h.report.Debugf("%v: trying again", err) },
+		OnRetry:  func(err error) { l.h.Reporter.Debugf("%v: trying again", err) },
 		OnRenew: func(r proxyclient.Renewal) {
-			l.h.report.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
+			l.h.Reporter.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
 		},
 	}
 	for ctx.Err() == nil {
@@ -88,7 +88,7 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // by the proxy, which has the last word
 		if denied && mayBeReleased(lost.Lost) && l.releasedByOthers(lost.Lost) {
-			l.h.report.Debugf("the lease was given back through its handle: its renewals end")
+			l.h.Reporter.Debugf("the lease was given back through its handle: its renewals end")
 			return
 		}
 		lose(err)
@@ -124,19 +124,19 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 // A release that has begun counts: the proxy is told before the handle is removed, and the
 // release may be killed in between.
 func (l *Lease) GivenBack() bool {
-	begun := l.h.journal.hasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
+	begun := l.h.Journal.HasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
-	given := err == nil && (l.Is(r) && r.State != lockfile.StateHeld || replacedIn(r, l.record))
-	return l.over.Load() || begun || given || !l.h.journal.stands(l.record.RequestID)
+	given := err == nil && (l.Is(r) && r.State != lockfile.StateHeld || r.WaitsInPlaceOf(l.record))
+	return l.over.Load() || begun || given || !l.h.Journal.Stands(l.record.RequestID)
 }
 
 // releaseLate gives the lease back while its holder goes on.
 func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
 	if _, err := l.Release(ctx); err != nil {
-		l.h.report.Failf("%v", err)
+		l.h.Reporter.Failf("%v", err)
 		return
 	}
-	l.h.report.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
+	l.h.Reporter.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
 }
 
 // lossOf returns err as a [Loss], which is Over if the deadline of the lease has passed.

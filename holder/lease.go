@@ -36,17 +36,24 @@ type Lease struct {
 	replaced lockfile.Record
 	taken    bool // the proxy may have taken the request, and so have ended the leases of replaced
 	// deadline is when the lease ends unless it is renewed before; zero: never.
-	deadline  proxyclient.Instant
-	part      part        // nil: the lease is this process's alone
-	variables []string    // of the service of its round
-	over      atomic.Bool // this process gave it back
+	deadline proxyclient.Instant
+	part     Part        // nil: the lease is this process's alone
+	over     atomic.Bool // this process gave it back
 }
 
-// part is one command's part in a shared lease.
-type part interface {
-	keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func())
-	release(ctx context.Context) (released []string, err error)
-	uses() string
+// Part is one command's part in a lease that several commands hold together, as in holder/shared. Each
+// method is behind that of [Lease].
+type Part interface {
+	Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func())
+	Release(ctx context.Context) (released []string, err error)
+	Uses() string
+	Variables() []string
+}
+
+// Join returns a lease that several commands hold together, as its record and its grant say, with this
+// command's part in it. No journal entry of this process is about it.
+func (h *Holder) Join(handle lockfile.Handle, r lockfile.Record, grant *v1.Grant, p Part) *Lease {
+	return &Lease{h: h, handle: handle, kind: lockfile.KindAcquire, phase: recorded, record: r, grant: grant, part: p}
 }
 
 // phase is how far an acquire has come. It says what a rollback must undo, and what a killed
@@ -99,17 +106,28 @@ func (l *Lease) Generation() uint64 {
 }
 
 // Uses names the uses of shared leases that this process has or runs under. A leasectl below
-// this process takes them as [Shared.Within]. "" if this lease is not shared.
+// this process takes them as Within of its shared.Options. "" if this lease is not shared.
 func (l *Lease) Uses() string {
 	if l.part == nil {
 		return ""
 	}
-	return l.part.uses()
+	return l.part.Uses()
 }
 
 // Variables returns the variables that the service of a shared lease has announced, in the form of
 // [os.Environ]; none if the lease has no service.
-func (l *Lease) Variables() []string { return l.variables }
+func (l *Lease) Variables() []string {
+	if l.part == nil {
+		return nil
+	}
+	return l.part.Variables()
+}
+
+// Record returns the record of the lease's handle, as this process knows it.
+func (l *Lease) Record() lockfile.Record { return l.record }
+
+// Grant returns what the proxy granted.
+func (l *Lease) Grant() *v1.Grant { return l.grant }
 
 // RequestID returns the id of the lease's request. The proxy knows the lease by this id even
 // after the lease has ended. Empty: the proxy knows no request ids.
@@ -149,12 +167,12 @@ func (l *Lease) Tell(o Outcome) {
 }
 
 // Report tells the proxy at once what the account said, and returns whether the proxy counts
-// it. The lease may have ended. It takes at most [ReleaseTimeout]. See [Holder.Report]. A proxy
+// it. The lease may have ended. It takes at most [cleanup.Timeout]. See [Holder.Report]. A proxy
 // that takes no reports counts none, which is no error: its releases take none along either.
 func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) {
 	counts, err = l.h.Report(ctx, l.record, o)
 	if errors.Is(err, proxyclient.ErrOlder) {
-		l.h.report.Debugf("%v", err)
+		l.h.Reporter.Debugf("%v", err)
 		return false, nil
 	}
 	return counts, err
@@ -173,7 +191,7 @@ func (l *Lease) aged() bool {
 // grant after [leaseapi.ProvisionalTTL], which also bounds how long confirm tries.
 func (l *Lease) confirm(ctx context.Context) error {
 	if !l.grant.Capabilities.Renews() {
-		l.h.report.Debugf("the proxy speaks version 1: the lease needs no confirmation")
+		l.h.Reporter.Debugf("the proxy speaks version 1: the lease needs no confirmation")
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaseapi.ProvisionalTTL)
@@ -190,25 +208,25 @@ func (l *Lease) confirm(ctx context.Context) error {
 }
 
 // Release gives the lease back, and returns the names that were released: none if the lease was
-// given back before. It does so even if the handle is gone or cannot be read. It takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+// given back before. It does so even if the handle is gone or cannot be read. It takes at most [cleanup.Timeout], and at most 3 s once ctx has ended.
 //
 // Release of a shared lease ends this process's use. The last user gives the lease back, or
 // leaves it to linger.
 func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 	if l.part != nil {
-		return l.part.release(ctx)
+		return l.part.Release(ctx)
 	}
 	if l.over.Load() {
 		return nil, nil
 	}
-	released, err = l.h.giveBackOwn(ctx, l.handle, l.Is, l.record)
+	released, err = l.h.releaseOwn(ctx, l.handle, l.Is, l.record)
 	l.over.Store(err == nil)
 	return released, err
 }
 
 // Leave leaves a lease that [Lease.Release] could not give back to the next run. That run then
 // says that this process failed, and not that it was killed.
-func (l *Lease) Leave() { l.h.journal.leave(l.record.RequestID) }
+func (l *Lease) Leave() { l.h.Journal.Leave(l.record.RequestID) }
 
 // ReleaseIfRemoved is [Lease.Release] if the handle is gone. It does nothing otherwise, nor for
 // a shared lease. Callers use it before they acquire another lease into the handle: that
@@ -220,7 +238,7 @@ func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err er
 	if _, err := l.handle.Read(); !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	return l.h.giveBackWithoutHandle(ctx, l.record)
+	return l.h.releaseWithoutHandle(ctx, l.record)
 }
 
 // KeepOptions say how [Lease.Keep] keeps a lease.

@@ -6,9 +6,10 @@ import (
 	"net/http"
 	"os"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -29,7 +30,7 @@ func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()
 // back.
 func (w *world) awaitDenied(kept context.Context) {
 	w.t.Helper()
-	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.said("given back through its handle"); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.Said("given back through its handle"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			w.t.Error("neither lost nor given back")
 			return
@@ -41,7 +42,7 @@ func (w *world) awaitDenied(kept context.Context) {
 // loss as the cause.
 func TestKeepLoss(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.onRenew = lost
+	w.proxy.OnRenew = holdertest.Lost
 	_, kept, stop := w.kept(KeepOptions{})
 	defer stop()
 	select {
@@ -60,9 +61,9 @@ func TestKeepLoss(t *testing.T) {
 func TestKeepGivenBack(t *testing.T) {
 	w := newWorld(t)
 	released := make(chan struct{})
-	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-released
-		return lost(out, r)
+		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
 	if _, err := w.Release(within(t), l.handle, l.record, Delay{}); err != nil {
@@ -80,9 +81,9 @@ func TestKeepGivenBack(t *testing.T) {
 func TestKeepReplaced(t *testing.T) {
 	w := newWorld(t)
 	replaced := make(chan struct{})
-	w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-replaced
-		return lost(out, r)
+		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
 	w.write(l.handle, lockfile.Record{State: lockfile.StateQueued, RequestID: "request-2", Replaces: l.record.Leases})
@@ -98,7 +99,7 @@ func TestKeepReplaced(t *testing.T) {
 func TestKeepReleaseAfter(t *testing.T) {
 	w := newWorld(t)
 	l, kept, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour, ReleaseAfter: 50 * time.Millisecond})
-	for end := time.Now().Add(20 * time.Second); len(w.proxy.released()) == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(w.proxy.Released()) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it was not released")
 		}
@@ -108,104 +109,6 @@ func TestKeepReleaseAfter(t *testing.T) {
 	}
 	stop()
 	w.wantNothingLeft(l.handle, "lease1")
-}
-
-// The parts of one clean-up share its time: once the caller has ended, they have 3 s together.
-func TestReleaseContext(t *testing.T) {
-	// ends returns after which time a context ends.
-	ends := func(t *testing.T, ctx context.Context) time.Duration {
-		begun := time.Now()
-		<-ctx.Done()
-		if !errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-			t.Errorf("the cause is %v", context.Cause(ctx))
-		}
-		return time.Since(begun)
-	}
-	for _, tt := range []struct {
-		name string
-		run  func(t *testing.T, caller context.Context, end func()) time.Duration
-		want time.Duration
-	}{
-		{"by itself", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			return ends(t, ctx)
-		}, ReleaseTimeout},
-		{"the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			return ends(t, ctx)
-		}, releaseAfterSignal},
-		{"the deadline, if the caller has ended", func(_ *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			deadline, _ := ctx.Deadline() // the servers of a list share the time until then
-			return time.Until(deadline)
-		}, releaseAfterSignal},
-		{"the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			time.AfterFunc(2*time.Second, end)
-			return ends(t, ctx)
-		}, 2*time.Second + releaseAfterSignal},
-		{"the caller ends late", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			time.AfterFunc(9*time.Second, end)
-			return ends(t, ctx)
-		}, ReleaseTimeout},
-		{"inside of another", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			outer, cancel := releaseContext(caller)
-			defer cancel()
-			time.Sleep(2 * time.Second)
-			inner, cancelInner := releaseContext(outer)
-			defer cancelInner()
-			return 2*time.Second + ends(t, inner)
-		}, releaseAfterSignal},
-		{"short, inside of another", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			outer, cancel := releaseContext(caller)
-			defer cancel()
-			inner, cancelInner := boundRelease(outer, keeperTry)
-			defer cancelInner()
-			return ends(t, inner)
-		}, keeperTry},
-		{"the first of two shares", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			share, cancelShare := shareOfTime(ctx, 2)
-			defer cancelShare()
-			return ends(t, share)
-		}, ReleaseTimeout / 2},
-		{"the first of two shares, and the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			share, cancelShare := shareOfTime(ctx, 2)
-			defer cancelShare()
-			return ends(t, share)
-		}, releaseAfterSignal / 2},
-		{"the first of two shares, and the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := releaseContext(caller)
-			defer cancel()
-			share, cancelShare := shareOfTime(ctx, 2)
-			defer cancelShare()
-			time.AfterFunc(2*time.Second, end)
-			return ends(t, share)
-		}, 2*time.Second + releaseAfterSignal/2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				caller, end := context.WithCancel(t.Context())
-				defer end()
-				if got := tt.run(t, caller, end); got != tt.want {
-					t.Errorf("it ended after %s, want %s", got, tt.want)
-				}
-			})
-		})
-	}
 }
 
 // A lease that was broken or expired is lost although its handle is gone.
@@ -227,7 +130,7 @@ func TestMayBeReleased(t *testing.T) {
 // gives it back and removes the handle.
 func TestReleaseAfterAFailedOne(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.onRelease = func(out http.ResponseWriter, _ *http.Request) bool {
+	w.proxy.OnRelease = func(out http.ResponseWriter, _ *http.Request) bool {
 		out.WriteHeader(http.StatusForbidden)
 		return true
 	}
@@ -236,7 +139,7 @@ func TestReleaseAfterAFailedOne(t *testing.T) {
 	if released, err := l.Release(within(t)); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.mend()
+	w.proxy.Mend()
 	if _, err := l.Release(within(t)); err != nil {
 		t.Error(err)
 	}
@@ -260,9 +163,9 @@ func TestKeepCleaned(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			cleaned := make(chan struct{})
-			w.proxy.onRenew = func(out http.ResponseWriter, r *http.Request) bool {
+			w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 				<-cleaned
-				return lostBecause(out, tt.reason)
+				return holdertest.LostBecause(out, tt.reason)
 			}
 			l, kept, stop := w.kept(KeepOptions{})
 			defer stop()
@@ -287,20 +190,20 @@ func TestKeepCleaned(t *testing.T) {
 // may be somebody else's now.
 func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.onAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
-		reply(out, http.StatusOK, map[string][]string{"names": {"a"}})
+	w.proxy.OnAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
+		holdertest.Reply(out, http.StatusOK, map[string][]string{"names": {"a"}})
 		return true
 	}
-	w.proxy.onRelease = fails
+	w.proxy.OnRelease = holdertest.Fails
 	l, _, stop := w.kept(KeepOptions{})
 	defer stop()
-	ctx, cancel := boundRelease(within(t), 200*time.Millisecond)
+	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
 	defer cancel()
 	if released, err := l.Release(ctx); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.mend()
-	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.Mend()
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		t.Error("it was sent again")
 		return false
 	}

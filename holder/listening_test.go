@@ -17,7 +17,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 		w := newWorld(t)
 		listening := make(chan struct{})
 		w.Holder = w.processThat(listening)
-		w.proxy.onAcquire = func(http.ResponseWriter, *http.Request) bool {
+		w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 			select {
 			case <-listening:
 			default:
@@ -33,7 +33,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 		server := &http.Server{Handler: w.proxy.Config.Handler}
 		go server.Serve(accepted)
 		t.Cleanup(func() { server.Close() })
-		w.dialer.URL = "http://" + l.Addr().String()
+		w.Dialer.URL = "http://" + l.Addr().String()
 
 		acquired := make(chan error, 1)
 		go func() {
@@ -57,7 +57,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	w := newWorld(t)
 	handle := w.take(Request{Count: 1}).handle
 	listening := make(chan struct{})
-	w.proxy.onRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		select {
 		case <-listening:
 		default:
@@ -68,7 +68,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	later := w.processThat(listening)
 	released := make(chan error, 1)
 	go func() {
-		_, _, err := later.giveBack(within(t), handle, Anything)
+		_, _, err := later.releaseHandle(within(t), handle, Anything)
 		released <- err
 	}()
 	for w.journalEntries() == 0 {

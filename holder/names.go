@@ -1,7 +1,6 @@
 package holder
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -35,12 +36,12 @@ func (h *Holder) Named(names []string) Named {
 	return n
 }
 
-// SharedList returns the list of names in sharedDir, the directory that the steps of a test
-// share. The error is [ErrInvalid] if sharedDir is "". It does not check whether the list can
+// ListIn returns the list of names in sharedDir, the directory that the steps of a test
+// share. The error is [usage.Err] if sharedDir is "". It does not check whether the list can
 // be written: [Holder.Acquire] does.
-func SharedList(sharedDir string) (lockfile.List, error) {
+func ListIn(sharedDir string) (lockfile.List, error) {
 	if sharedDir == "" {
-		return "", invalidf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
+		return "", usage.Errorf("--scope test: SHARED_DIR is not set: it is the directory whose file leases lists the names")
 	}
 	dir, err := filepath.Abs(sharedDir)
 	if err != nil {
@@ -88,21 +89,21 @@ func (n Named) Names() []string {
 // error it also returns the names that were released.
 func (h *Holder) ReleaseNamed(ctx context.Context, n Named, d Delay) (released []string, err error) {
 	if d.Time > 0 {
-		h.report.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))
-		if err := d.wait(ctx, h.report, nil); err != nil {
+		h.Reporter.Notef("releasing %s in %s", strings.Join(n.Names(), ", "), leaseapi.Duration(d.Time))
+		if err := d.wait(ctx, h.Reporter, nil); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	return h.releaseNamed(ctx, n, 0)
 }
 
 // ReleaseNamedDetached leaves the release of names after delay to the proxy. It takes at most
-// [ReleaseTimeout], and at most 3 s once ctx has ended. The error is [errors.ErrUnsupported]
+// [cleanup.Timeout], and at most 3 s once ctx has ended. The error is [errors.ErrUnsupported]
 // with a version-1 proxy.
 func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.Duration) error {
-	ctx, cancel := releaseContext(ctx)
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	_, err := h.releaseNamed(ctx, n, delay)
 	return err
@@ -111,7 +112,7 @@ func (h *Holder) ReleaseNamedDetached(ctx context.Context, n Named, delay time.D
 // releaseNamed releases names, or leaves their release after delay to the proxy. Each lease with a
 // generation is released by that, and the names of each request together.
 func (h *Holder) releaseNamed(ctx context.Context, n Named, delay time.Duration) (released []string, err error) {
-	p, err := h.dialer.dial(ctx, h.dialer.URL)
+	p, err := h.Dialer.Dial(ctx, h.Dialer.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -150,8 +151,8 @@ func namesIn(of []lockfile.Grant) []string { return Named{grants: of}.Names() }
 func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockfile.Grant, delay time.Duration) (released []string, err error) {
 	first := of[0]
 	owner := h.ownerOf(first.Owner)
-	if store, err := h.dialer.askStore(ctx, p, first.Store); err != nil || store != "" && store != first.Store {
-		return nil, cmp.Or(err, elsewhere("lease", "has another store", "", p.Address))
+	if err := h.Dialer.CheckStore(ctx, p, first.Store, ""); err != nil {
+		return nil, err
 	}
 	var reply leaseapi.ReleaseReply
 	var given []v1.Held
@@ -172,7 +173,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		h.removeReleased(ctx, held, n.handle)
 	}
 	if names := reply.Released; delay == 0 && len(names) > 0 && len(given) == 0 {
-		t := tidying{h: h, proxy: p, owner: owner, store: h.dialer.storeOf("", p.Address), released: names, began: began, keepExecs: true}
+		t := tidying{h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", p.Address), released: names, began: began, keepExecs: true}
 		t.tidyHandles(ctx)
 	}
 	if delay > 0 {
@@ -182,7 +183,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		return nil, err
 	}
 	released = h.saySettled(reply)
-	if err == nil && first.RequestID != "" && !h.journal.hasExec(first.RequestID) {
+	if err == nil && first.RequestID != "" && !h.Journal.HasExec(first.RequestID) {
 		h.over(first.RequestID)
 	}
 	if n.list != "" {
@@ -193,4 +194,123 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		err = errors.Join(err, n.list.Remove(ctx, gone))
 	}
 	return released, err
+}
+
+// AllReleased is what [Holder.ReleaseAll] is known to have given back.
+type AllReleased struct {
+	Names     []string
+	Withdrawn int  // requests that waited
+	Lost      bool // an earlier try, whose answer was lost, may have given back more
+}
+
+// ReleaseAll gives back all leases that owner has at the proxy, whichever machine acquired
+// them, and takes the owner's requests off the queue. It also removes their traces on this
+// machine: handles, keepers, entries of lists, and journal entries of killed runs. It takes at
+// most [cleanup.Timeout], and at most 3 s once ctx has ended. The error is
+// [errors.ErrUnsupported] with a version-1 proxy, and with an older server.
+func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, error) {
+	ctx, cancel := cleanup.Context(ctx)
+	defer cancel()
+	began := time.Now()
+	p, err := h.Dialer.Dial(ctx, h.Dialer.URL)
+	if err != nil {
+		return AllReleased{}, err
+	}
+	reply, lost, err := p.ReleaseAll(ctx, owner)
+	if err != nil {
+		return AllReleased{}, err
+	}
+	t := tidying{
+		h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", h.Dialer.URL), released: reply.Released, began: began}
+	t.tidyIntents(ctx)
+	t.tidyHandles(ctx)
+	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
+}
+
+// tidying removes the traces in the state directory of an owner's leases that were given back without
+// their handles. A trace that it cannot remove does no harm: releasing again does nothing.
+type tidying struct {
+	h        *Holder
+	proxy    *v1.Proxy
+	owner    string
+	store    string
+	released []string
+	began    time.Time // leases that were acquired later stay
+
+	keepExecs bool            // a running exec keeps its handle: the lease is lost for it, not given back
+	over      map[string]bool // requests that the proxy was asked about: whether they have ended
+}
+
+func (t *tidying) debug(err error) {
+	if err != nil {
+		t.h.Reporter.Debugf("%v", err)
+	}
+}
+
+// tidyIntents settles the journal entries that killed runs of the owner left. Live runs hear of
+// the release from the proxy.
+func (t *tidying) tidyIntents(ctx context.Context) {
+	s := settling{h: t.h, proxyOf: func(recorded string) string {
+		if t.h.Dialer.StoreOf("", recorded) != t.h.Dialer.StoreOf("", t.h.Dialer.URL) {
+			return ""
+		}
+		return recorded
+	}}
+	t.debug(t.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
+		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
+			return false
+		}
+		done, err := s.settleIntent(ctx, in)
+		t.debug(err)
+		return err == nil && !done.Unconfirmed
+	}))
+}
+
+// tidyHandles removes the handles of the leases.
+func (t *tidying) tidyHandles(ctx context.Context) {
+	handles, err := lockfile.Handles(t.h.StateDir)
+	t.debug(err)
+	for _, handle := range handles {
+		if r, err := handle.Read(); err != nil || !t.covers(ctx, r) {
+			continue // read without the lock first, since most handles are others'
+		}
+		var gone lockfile.Record
+		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+			if t.covers(ctx, tx.Record) {
+				gone, tx.Record = tx.Record, lockfile.Record{}
+			}
+			return nil
+		})
+		t.debug(err)
+		if err == nil && gone.State != "" {
+			t.h.unlist(ctx, gone, gone.Leases)
+			t.h.over(gone.RequestID)
+		}
+	}
+}
+
+// covers tells whether all leases that a handle has were given back, or have ended in another way.
+// A lease that the owner acquired with another token was not given back.
+func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
+	return (r.State == lockfile.StateHeld || r.State == lockfile.StateReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
+		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.Dialer.StoreOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
+		!(t.keepExecs && t.h.Journal.HasExec(r.RequestID))
+}
+
+// isOver tells whether all leases of r have ended. The proxy is asked about names that are not
+// among the released ones: they ended before, or the answer with them was lost.
+func (t *tidying) isOver(ctx context.Context, r lockfile.Record) bool {
+	if !slices.ContainsFunc(r.Leases, func(l lockfile.Lease) bool { return !slices.Contains(t.released, l.Name) }) {
+		return true
+	}
+	over, asked := t.over[r.RequestID]
+	if !asked {
+		state, err := t.proxy.RequestState(ctx, r.RequestID)
+		over = err == nil && state.State == leaseapi.StateEnded || errors.Is(err, proxyclient.ErrUnknownRequest)
+		if t.over == nil {
+			t.over = make(map[string]bool)
+		}
+		t.over[r.RequestID] = over
+	}
+	return over
 }

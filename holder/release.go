@@ -1,235 +1,456 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap/process"
 )
-
-// A release is put off in one of three ways: this process waits ([Delay]), the proxy
-// ends the lease by itself, or, where the proxy is of version 1, a keeper waits.
-
-// Delay says how a release is put off.
-type Delay struct {
-	Time time.Duration // zero: at once
-	// OwnerPID is the process that wants a delayed release: when it is gone, the release is
-	// done at once. Zero: the parent of this process.
-	OwnerPID int
-	// CallerPID is a process that cancels a delayed release if it ends before the owner
-	// process; zero: none.
-	CallerPID int
-}
-
-// wait blocks for the delay, or until the owner process is gone. The error is [ErrReplaced] if
-// watch, which may be nil, returned first; [ErrCallerGone] if the caller process ended and the
-// owner process lives; and the cause of ctx if ctx ended.
-func (d Delay) wait(ctx context.Context, report Reporter, watch func(context.Context) error) error {
-	waitOwner := process.WaitParent
-	if d.OwnerPID != 0 {
-		waitOwner = func(ctx context.Context) error { return process.WaitExit(ctx, d.OwnerPID) }
-	}
-	inner, cancel := context.WithCancelCause(ctx)
-	var watches sync.WaitGroup
-	cancelAfter := func(wait func(context.Context) error, cause error) {
-		watches.Go(func() {
-			if wait(inner) == nil && inner.Err() == nil {
-				cancel(cause)
-			}
-		})
-	}
-	if watch != nil {
-		cancelAfter(watch, ErrReplaced)
-	}
-	cancelAfter(waitOwner, errOwnerGone)
-	if d.CallerPID != 0 {
-		cancelAfter(func(ctx context.Context) error { return process.WaitExit(ctx, d.CallerPID) }, ErrCallerGone)
-	}
-	err := proxyclient.Sleep(inner, d.Time)
-	cancel(nil)
-	watches.Wait()
-	if errors.Is(err, errOwnerGone) && d.CallerPID != 0 && !process.Lives(d.CallerPID) {
-		// The caller waits for us as long as it lives. So it was killed, which means to cancel
-		// the release.
-		err = ErrCallerGone
-	}
-	if errors.Is(err, errOwnerGone) {
-		report.Debugf("the process that wanted this release later is gone: releasing now")
-		return nil
-	}
-	return err
-}
-
-// errOwnerGone ends the wait of a delayed release.
-var errOwnerGone = errors.New("the owner process is gone")
 
 // Release gives back what a handle holds or waits for, whichever process put it there, and returns
 // the names that were released. With a delay it waits first, and does nothing if the handle then
 // has another grant than r, the handle's record as read before. A handle that is gone is a success.
 // After a failure the handle stays and says that its release has begun.
 //
-// A release that is due takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
+// A release that is due takes at most [cleanup.Timeout], and at most 3 s once ctx has ended.
 func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile.Record, d Delay) (released []string, err error) {
 	same := Anything
 	if d.Time > 0 {
-		same = func(now lockfile.Record) bool { return sameGrant(now, r) }
+		same = func(now lockfile.Record) bool { return now.SameGrant(r) }
 		what := "the request of handle " + handle.Path() // which has no name yet
 		if names := r.NamesInFile(); len(names) > 0 {
 			what = strings.Join(names, ", ")
 		}
-		h.report.Notef("releasing %s in %s", what, leaseapi.Duration(d.Time))
-		err = d.wait(ctx, h.report, func(ctx context.Context) error { return handle.Watch(ctx, same) })
+		h.Reporter.Notef("releasing %s in %s", what, leaseapi.Duration(d.Time))
+		err = d.wait(ctx, h.Reporter, func(ctx context.Context) error { return handle.Watch(ctx, same) })
 		if errors.Is(err, ErrReplaced) {
-			h.report.Notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
+			h.Reporter.Notef("handle %s was released or acquired again meanwhile: nothing to do", handle.Path())
 			return nil, nil
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	released, _, err = h.giveBack(ctx, handle, same)
+	released, _, err = h.releaseHandle(ctx, handle, same)
 	for _, name := range released {
-		h.report.Debugf("released %s", name)
+		h.Reporter.Debugf("released %s", name)
 	}
 	return released, err
 }
 
-// ReleaseDetached leaves a release after delay to the proxy, which needs no client for it, or
-// to a keeper if the proxy is of version 1. r is the handle's record as read. ReleaseDetached
-// takes at most [ReleaseTimeout], and at most 3 s once ctx has ended.
-func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
-	if r.State != lockfile.StateHeld {
-		return notHeldError(handle, r)
-	}
-	ctx, cancel := releaseContext(ctx)
+// Anything allows whatever a handle has to be replaced or given back. See [Request].
+func Anything(lockfile.Record) bool { return true }
+
+// releaseHandle releases what a handle holds or waits for, and removes the handle, if same allows that
+// for the handle's record. found tells whether it did: if the handle is gone, there is nothing to
+// do, which is no error. It has the time of a release context of ctx.
+func (h *Holder) releaseHandle(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
+	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	if bareHandle(r) {
-		n := Named{grants: grantsOf(r), learned: handle.Modified()}
-		err := h.ReleaseNamedDetached(ctx, n, delay)
-		if !errors.Is(err, errors.ErrUnsupported) {
-			return err
+	g := releasing{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
+	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
+		if found = tx.State != "" && same(tx.Record); !found {
+			return nil
 		}
-		if r, err = h.adopt(ctx, handle, r); err != nil {
+		return g.all(ctx, tx)
+	})
+	g.settle(err)
+	return g.released, found, err
+}
+
+// updateHandle is handle.Update. The error is an [unreadError] if the handle cannot be locked
+// or read, so that fn is not called, unless the time was over before the lock was free.
+func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
+	called := false
+	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+		called = true
+		return fn(tx)
+	})
+	if err != nil && !called && ctx.Err() == nil {
+		return unreadError{err}
+	}
+	return err
+}
+
+// releasing gives back what a handle has, under the handle's lock.
+type releasing struct {
+	h *Holder
+	// to returns the proxy to which the release of a record is sent.
+	to      func(context.Context, lockfile.Record) (*v1.Proxy, error)
+	learned time.Time // when the names of a bare handle were learned
+	// journaled: recover finds the handle if this process is killed.
+	journaled bool
+	replacing bool // another request waits for the handle
+
+	released []string
+	over     []string // requests with nothing left to give back
+	// unknowable: the proxy could not say whether it held a lease for the request that waited.
+	unknowable bool
+	entry      string // id of the journal entry of this release; "" is none
+}
+
+// all gives back all that tx's handle has, and leaves it the zero Record. After a failure the
+// record says that its release has begun; a bare handle stays as it is.
+func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
+	if err := g.earlier(ctx, tx); err != nil {
+		return advise(errors.Join(err, tx.Save()), "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
+	}
+	if tx.Record.Bare() {
+		released, err := g.h.releaseNamed(ctx, Named{grants: tx.Record.Grants(), learned: g.learned, handle: tx.Path()}, 0)
+		if g.released = append(g.released, released...); err != nil {
+			return advise(err, "handle %s is left as it is: release it again", tx.Path())
+		}
+		tx.Record = lockfile.Record{}
+		return nil
+	}
+	if tx.RequestID == "" && len(tx.Leases) == 0 { // it only had earlier releases
+		tx.Record = lockfile.Record{}
+		return nil
+	}
+	return g.own(ctx, tx)
+}
+
+// own gives back what the record itself holds or waits for. The record on disk says so before the
+// release is sent, unless a journal entry of this process makes recover release it in any case.
+//
+// If the record cannot be written, as on a full disk, a lease with a generation is released all the
+// same: a process that finds the old record releases it again, which does nothing.
+func (g *releasing) own(ctx context.Context, tx *lockfile.Tx) error {
+	r := tx.Record
+	if !g.journaled && !g.h.Journal.Covers(r.RequestID) {
+		g.entry = g.h.beginRelease(ctx, tx.Path(), r)
+	}
+	failpoint.Here("release-in-journal")
+	begun := r.State == lockfile.StateReleasing ||
+		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.Journal.ReleasedByRecover(r.RequestID)
+	if !begun {
+		<-g.h.Listening // the handle is written before the release is sent
+		tx.State = lockfile.StateReleasing
+		if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
 			return err
+		} else if err != nil {
+			g.h.Reporter.Debugf("%v: releasing all the same", err)
 		}
 	}
-	p, err := h.dialer.dialRecorded(ctx, r)
+	failpoint.Here("release-unsent")
+	p, err := g.to(ctx, r)
+	if err == nil {
+		var released []string
+		released, err = g.h.sendRelease(ctx, p, tx.Path(), r)
+		g.released = append(g.released, released...)
+	}
+	failpoint.Here("release-answered")
+	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+		// A version-1 proxy knows no request ids. The process that waits there notices by itself
+		// that its handle was released. If it was killed, its journal entry must stay.
+		g.unknowable = true
+		tx.Record = lockfile.Record{}
+		return nil
+	}
 	if err != nil {
-		return err
+		tx.State = lockfile.StateReleasing
+		err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
+		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
+			return err // it says what to do
+		}
+		if g.replacing && proxyclient.Outage(err) != nil {
+			return AdviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
+		}
+		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
-	who := "the proxy"
-	gone, err := delayByProxy(ctx, p, handle, r, delay)
-	if errors.Is(err, errors.ErrUnsupported) {
-		who = "a process in the background"
-		err = h.delayByKeeper(ctx, handle, r, 0, delay)
-	}
-	if err != nil {
-		return err
-	}
-	h.sayPutOff(who, r.Names(), gone, delay)
+	g.over = append(g.over, r.RequestID)
+	tx.Record = lockfile.Record{}
 	return nil
 }
 
-// adopt makes a bare handle, which a keeper cannot look after, the handle of the leases that this
-// machine has of its names. It is an error if this machine has no such leases: a name that
-// somebody else got must not be released later.
-func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.Record) (lockfile.Record, error) {
-	p, err := h.dialer.dial(ctx, h.dialer.URL)
+// settle ends a releasing that came to err, after the handle was written.
+func (g *releasing) settle(err error) {
 	if err != nil {
-		return r, err
+		g.h.Journal.Leave(g.entry)
+		return
 	}
-	adopted := lockfile.Record{
-		State: lockfile.StateHeld, RequestID: rand.Text(), Owner: h.owner(), Proxy: p.Address, Adapter: h.adapter.ID(), AcquiredAt: handle.Modified().UTC(),
+	failpoint.Here("handle-removed")
+	for _, request := range g.over {
+		g.h.over(request)
 	}
-	for _, l := range r.Leases {
-		held, found := h.adapter.Find(p.Address, l.Name)
-		if !found || held.At.After(handle.Modified().Add(v1.Tolerance)) {
-			return r, fmt.Errorf("handle %s: this machine has no lease %s, and a version-1 proxy cannot release one later: leave out --detach", handle.Path(), l.Name)
+	g.h.Journal.Settle(g.entry)
+}
+
+// over removes the traces of a request whose leases were given back: its journal entry, whichever
+// process has it, and its keeper.
+func (h *Holder) over(request string) {
+	h.Journal.Over(request)
+	h.Keepers.Dismiss(request)
+}
+
+// beginRelease writes into the journal that what a handle has is about to be given back, so that
+// recover finds the handle wherever it is. It returns the id of the entry; "" if it could not be
+// written. It reports such a failure, and the release goes on without an entry.
+func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Record) (id string) {
+	id = rand.Text()
+	if err := h.Journal.Begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
+		h.Reporter.Debugf("%v", err)
+		return ""
+	}
+	return id
+}
+
+// sendRelease gives back what a record holds, is releasing or waits for, and takes the names off their
+// list. handle is the path of the record's handle; "" is none. It returns the names that this call
+// released, also with an error. It tells the user which were not released, and why.
+func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (released []string, err error) {
+	reply, err := h.sendReleaseTo(ctx, p, handle, r)
+	released = h.saySettled(reply)
+	done := slices.Concat(r.Leases, r.Replaces)
+	if err != nil {
+		done = slices.DeleteFunc(slices.Clone(done), func(l lockfile.Lease) bool { return !slices.Contains(reply.Released, l.Name) })
+	}
+	h.unlist(ctx, r, done)
+	return released, err
+}
+
+// sendReleaseTo sends the release of a record. The error is [errors.ErrUnsupported] if it is not known which
+// leases the record's request got at a version-1 proxy, even if some of them were released.
+func (h *Holder) sendReleaseTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
+	owner := h.ownerOf(r.Owner)
+	if r.Adapter != "" || len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
+		can, err := p.Capabilities(ctx)
+		if err != nil {
+			return leaseapi.ReleaseReply{}, err
 		}
-		adopted.Owner = held.Owner
-		adopted.Leases = append(adopted.Leases, lockfile.Lease{Name: l.Name, Generation: held.Generation})
-	}
-	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if !sameGrant(tx.Record, r) {
-			return ErrReplaced
+		if can.NamesOnly() {
+			return p.ReleaseHeld(ctx, v1.Record{Proxy: r.Proxy, Adapter: r.Adapter, Owner: owner, Handle: handle, Leases: r.Leases})
 		}
-		tx.Record = adopted
+		return p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: r.Names(), Owner: owner, Learned: r.AcquiredAt})
+	}
+	var req leaseapi.ReleaseRequest
+	if len(r.Leases) == 0 {
+		req.RequestIDs = []string{r.RequestID}
+	}
+	req.Leases = lockfile.Wire(slices.Concat(r.Leases, r.Replaces))
+	if len(r.Leases) > 0 {
+		ending := h.endings.of(r.RequestID)
+		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(r.RequestID)
+	}
+	reply, err := p.Client.Release(ctx, req)
+	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+		return h.sendUnwritten(ctx, p, handle, r, err)
+	}
+	if len(r.Leases) == 0 {
+		reply.Stale = nil // what the request replaces has ended, and may have another holder
+	}
+	return reply, err
+}
+
+// sendUnwritten sends the release of leases that r's request got at a version-1 proxy, and that are not
+// in its handle yet. unknown is the error if not all of them are known.
+func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record, unknown error) (leaseapi.ReleaseReply, error) {
+	held, err := h.Dialer.Adapter.OfRequest(r.RequestID)
+	if err != nil || len(held) == 0 {
+		return leaseapi.ReleaseReply{}, cmp.Or(err, unknown)
+	}
+	r.Adapter = h.Dialer.Adapter.ID()
+	for _, l := range held {
+		r.Leases = append(r.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
+	}
+	reply, err := h.sendReleaseTo(ctx, p, handle, r)
+	if err == nil && len(held) < r.Count {
+		err = unknown // the others may have been granted, too
+	}
+	return reply, err
+}
+
+// saySettled tells the user what a release did not do, and returns the names that it did release.
+func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
+	for _, lost := range reply.Stale {
+		h.Reporter.Notef("%s is not released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+	}
+	released = slices.Clone(reply.Released)
+	for _, lost := range reply.Over {
+		if lost.Reason == proxyclient.UnknownName {
+			h.Reporter.Notef("%s counts as released: %s: somebody else released it, or the proxy was restarted and forgot it; leasectl recover lists what may still be held", lost.Name, lost.Reason)
+			continue
+		}
+		h.Reporter.Debugf("%s was over already: %s", lost.Name, lost.Reason)
+		released = slices.DeleteFunc(released, func(name string) bool { return name == lost.Name })
+	}
+	return released
+}
+
+// unlist removes leases of a record from their list. They are given back already, so a failure is
+// only reported.
+func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfile.Lease) {
+	if r.SharedList == "" || len(leases) == 0 {
+		return
+	}
+	r.Leases = leases
+	if err := lockfile.List(r.SharedList).Remove(ctx, r.Grants()); err != nil {
+		h.Reporter.Failf("%v", err)
+	}
+}
+
+// earlier gives back what a record of an older program owes beside its own request, and drops it
+// from tx's record.
+func (g *releasing) earlier(ctx context.Context, tx *lockfile.Tx) error {
+	var left []lockfile.Owed
+	var errs []error
+	for i, o := range tx.Earlier {
+		ctx, cancel := cleanup.Share(ctx, len(tx.Earlier)-i)
+		if err := g.releaseOwed(ctx, tx.Path(), o); err != nil {
+			left, errs = append(left, o), append(errs, err)
+		}
+		cancel()
+	}
+	tx.Earlier = left
+	return errors.Join(errs...)
+}
+
+// earlierOf is earlier if one of the owed releases is of a request; found is set then.
+func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request string, found *bool) error {
+	if !slices.ContainsFunc(tx.Earlier, func(o lockfile.Owed) bool { return o.RequestID == request }) {
 		return nil
-	})
-	return adopted, err
-}
-
-// sayPutOff says who releases the names later, and which of their leases are over already.
-func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, delay time.Duration) {
-	names = slices.Clone(names)
-	for _, l := range over {
-		h.report.Notef("the lease of %s is over already (%s): nothing to release", l.Name, leaseapi.Printable(l.Reason))
-		names = slices.DeleteFunc(names, func(name string) bool { return name == l.Name })
 	}
-	if len(names) > 0 {
-		h.report.Notef("%s releases %s in %s", who, strings.Join(names, ", "), leaseapi.Duration(delay))
+	*found = true
+	err := g.earlier(ctx, tx)
+	if err == nil && tx.State == lockfile.StateReleasing && tx.RequestID == "" {
+		tx.Record = lockfile.Record{}
 	}
-}
-
-// delayByProxy asks the proxy to end the leases of a handle's record by itself after delay, and
-// notes in the handle when that will be. It returns the leases that are over already, and why. The
-// error is [errors.ErrUnsupported] with a version-1 proxy.
-func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lockfile.Record, delay time.Duration) (over []leaseapi.Lost, err error) {
-	if lasts(r.Leases, r.Adapter) {
-		return nil, fmt.Errorf("put the release off by %s: %w by a version-1 proxy", leaseapi.Duration(delay), errors.ErrUnsupported)
-	}
-	begun := time.Now()
-	reply, err := p.Client.Release(ctx, leaseapi.ReleaseRequest{Leases: wireLeases(r.Leases), Delay: leaseapi.Duration(delay)})
 	if err != nil {
-		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+		err = errors.Join(err, tx.Save())
 	}
-	failpoint.Here("delay-answered")
-	over = slices.Concat(reply.Over, reply.Stale)
-	if len(over) > 0 && time.Since(begun) >= delay {
-		// The answer to an earlier attempt was lost, and the lease has ended when it was due.
+	return err
+}
+
+// releaseOwed gives back what a handle owed. A bare name whose release may have been sent before is
+// not sent again: the adapter lists it as unconfirmed.
+func (g *releasing) releaseOwed(ctx context.Context, handle string, o lockfile.Owed) error {
+	r := lockfile.Record{
+		State: lockfile.StateReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
+		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
+	}
+	var err error
+	if len(o.Leases) > 0 && !lockfile.Certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
+		g.h.Reporter.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
+		err = g.h.Dialer.Adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
+	} else {
+		var p *v1.Proxy
+		if p, err = g.to(ctx, r); err == nil {
+			var released []string
+			released, err = g.h.sendRelease(ctx, p, handle, r)
+			g.released = append(g.released, released...)
+		}
+		if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
+			err = nil // as in own
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("release %s: %w", r.Describe(), err)
+	}
+	g.over = append(g.over, o.RequestID)
+	return nil
+}
+
+// releaseOwn is releaseHandle of the handle into which this process wrote r. If the handle is gone
+// or cannot be read, it releases the lease of r without the handle: a command may have removed
+// or replaced it. It does nothing if another process has given the lease back.
+func (h *Holder) releaseOwn(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+	if !h.Journal.Stands(r.RequestID) {
+		h.Journal.Settle(r.RequestID)
 		return nil, nil
 	}
-	if len(over) == len(r.Leases) {
-		return over, nil
-	}
-	at := time.Now().Add(delay).Round(time.Second)
-	return over, handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State == lockfile.StateHeld && slices.Equal(tx.Leases, r.Leases) {
-			tx.ReleaseAt = at
+	released, found, err := h.releaseHandle(ctx, handle, same)
+	if isUnread(err) && lockfile.Certain(r.Leases) {
+		h.Reporter.Debugf("%v: releasing all the same", err)
+		if released, err = h.sendOwn(ctx, r); err == nil && r.Lasts() {
+			h.over(r.RequestID) // a further release could say nothing of it
+		} else {
+			h.Journal.Leave(r.RequestID) // recover removes the handle once it can be read
 		}
-		return nil
-	})
+		return released, err
+	}
+	if err != nil || found {
+		return released, err
+	}
+	return h.releaseWithoutHandle(ctx, r)
 }
 
-// delayByKeeper has a keeper release a handle's lease after delay, which a version-1 proxy
-// cannot do. ownerPID is the process that the keeper is to watch. If ownerPID is zero, an
-// earlier keeper of the same lease does it, if there is one.
-func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ownerPID int, delay time.Duration) error {
-	at := time.Now().Add(delay).Round(time.Millisecond)
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State != lockfile.StateHeld || !sameGrant(tx.Record, r) {
-			return ErrReplaced
-		}
-		tx.ReleaseAt = at
-		return nil
-	})
-	if err == nil && (ownerPID != 0 || !h.keepers.wake(r.RequestID)) {
-		failpoint.Here("keeper-unstarted")
-		err = h.keepers.start(ctx, handle, r.RequestID, ownerPID)
+// ReleaseOwn gives back the lease of a record whose handle is at path, if same allows that for the record that
+// the handle has now. It does so even if the handle is gone or cannot be read, but not if another process has
+// given the lease back. If r has no lease yet, it gives back what the handle has.
+func (h *Holder) ReleaseOwn(ctx context.Context, path string, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+	handle, err := OpenHandle(path)
+	if err == nil {
+		return h.releaseOwn(ctx, handle, same, r)
+	}
+	if !lockfile.Certain(r.Leases) {
+		return nil, err
+	}
+	return h.releaseWithoutHandle(ctx, r) // something else is at its path
+}
+
+// releaseWithoutHandle gives back the lease of a record of this process, whose handle was
+// removed or replaced.
+func (h *Holder) releaseWithoutHandle(ctx context.Context, r lockfile.Record) (released []string, err error) {
+	if !lockfile.Certain(r.Leases) {
+		return nil, nil // the name may be somebody else's lease now
+	}
+	if !h.Journal.Stands(r.RequestID) {
+		h.Journal.Settle(r.RequestID)
+		return nil, nil
+	}
+	released, err = h.sendOwn(ctx, r)
+	if err == nil {
+		h.over(r.RequestID)
+	}
+	return released, err
+}
+
+// sendOwn is sendRelease for a record of this process, in the time of a release.
+func (h *Holder) sendOwn(ctx context.Context, r lockfile.Record) (released []string, err error) {
+	ctx, cancel := cleanup.Context(ctx)
+	defer cancel()
+	p, err := h.Dialer.DialRecorded(ctx, r)
+	if err == nil {
+		released, err = h.sendRelease(ctx, p, "", r)
 	}
 	if err != nil {
-		return fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+		return released, fmt.Errorf("release %s: %w", r.Describe(), err)
 	}
-	return nil
+	return released, nil
+}
+
+// removeReleased removes the handle of leases of a version-1 proxy that were given back by their
+// names, once it has no others: scripts need not release it as well. That of a running exec stays,
+// for which the lease is lost. A handle that cannot be removed does no harm. locked is the path of the
+// handle whose lock the caller holds.
+func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked string) {
+	if left, _ := h.Dialer.Adapter.OfRequest(released.Request); len(left) > 0 || h.Journal.HasExec(released.Request) {
+		return
+	}
+	if handle, err := lockfile.OpenHandle(released.Handle); err == nil && handle.Path() != locked {
+		ctx, cancel := cleanup.ForNotes(ctx)
+		defer cancel()
+		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+			if tx.RequestID == released.Request && tx.State == lockfile.StateHeld {
+				h.unlist(ctx, tx.Record, tx.Leases)
+				tx.Record = lockfile.Record{}
+			}
+			return nil
+		})
+		if err != nil {
+			h.Reporter.Debugf("%v", err)
+		}
+	}
+	h.over(released.Request)
 }

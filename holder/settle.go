@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/dial"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -23,33 +24,33 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, settleTime)
 	defer cancel()
 	s := &settling{h: h, proxyOf: func(recorded string) string {
-		if !sameProxy(recorded, proxy) {
+		if !dial.Same(recorded, proxy) {
 			return ""
 		}
 		return proxy
 	}}
-	err := h.journal.file().SettleDead(ctx, func(in lockfile.Intent) bool {
-		if !sameProxy(in.Proxy, proxy) {
+	err := h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
+		if !dial.Same(in.Proxy, proxy) {
 			return false
 		}
 		done, err := s.settleIntent(ctx, in)
 		switch {
 		case err != nil:
-			h.report.Debugf("journal: %s: %v", describeIntent(in), err)
+			h.Reporter.Debugf("journal: %s: %v", in.Describe(), err)
 			if !isUnread(err) {
 				cancel() // the other entries would fail for the same reason
 			}
 			return false
-		case done.unconfirmed:
-			h.report.Debugf("journal: %s", done.text(in))
+		case done.Unconfirmed:
+			h.Reporter.Debugf("journal: %s", done.Text(in))
 			return false
-		case len(done.released) > 0:
-			h.report.Notef("journal: %s", done.text(in))
+		case len(done.Released) > 0:
+			h.Reporter.Notef("journal: %s", done.Text(in))
 		}
 		return true
 	})
 	if err != nil {
-		h.report.Debugf("%v", err)
+		h.Reporter.Debugf("%v", err)
 	}
 }
 
@@ -61,23 +62,37 @@ type settling struct {
 	proxyOf func(recorded string) string
 }
 
-// settlement is the result of settling an intent.
-type settlement struct {
-	released    []string
-	kept        []string // the handle has these names: they are its user's
-	unconfirmed bool     // it is not known which leases are held
-	listed      bool     // the adapter lists the leases that are unconfirmed
+// Settled is the result of settling an intent.
+type Settled struct {
+	Released    []string
+	Kept        []string // the handle has these names: they are its user's
+	Unconfirmed bool     // it is not known which leases are held
+	Listed      bool     // the adapter lists the leases that are unconfirmed
 	orphaned    bool     // no process is left to release kept
 }
 
 var errOtherProxy = errors.New("it is owed to another proxy")
 
+// SettleIntent gives back what a dead process left, as its intent in the journal says, whose lock the caller
+// holds.
+func (h *Holder) SettleIntent(ctx context.Context, in lockfile.Intent) (Settled, error) {
+	s := settling{h: h, proxyOf: h.Dialer.ProxyOf}
+	return s.settleIntent(ctx, in)
+}
+
+// SettleHandle gives back what an intent left in its handle.
+func (h *Holder) SettleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (Settled, error) {
+	s := settling{h: h, proxyOf: h.Dialer.ProxyOf}
+	done, _, err := s.settleHandle(ctx, handle, in)
+	return done, err
+}
+
 // settleIntent settles one intent, whose lock the caller holds. If the handle has the request,
 // its record decides, under its lock. Otherwise the request was given up or never written into
 // the handle, and is withdrawn.
-func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done settlement, err error) {
+func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done Settled, err error) {
 	if len(in.Unconfirmed) > 0 {
-		return settlement{unconfirmed: true}, nil // until it is forgotten
+		return Settled{Unconfirmed: true}, nil // until it is forgotten
 	}
 	if in.Kind == lockfile.KindKeep {
 		return s.settleKeeper(in), nil
@@ -95,38 +110,38 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done s
 		var names []string
 		names, err = s.withdraw(ctx, in)
 		if errors.Is(err, errors.ErrUnsupported) {
-			done.unconfirmed, err = true, nil
+			done.Unconfirmed, err = true, nil
 		}
-		done.released = append(done.released, names...)
+		done.Released = append(done.Released, names...)
 	}
-	if err == nil && !done.unconfirmed && len(done.kept) == 0 {
-		s.h.keepers.dismiss(in.Request) // the killed process may be the keeper
+	if err == nil && !done.Unconfirmed && len(done.Kept) == 0 {
+		s.h.Keepers.Dismiss(in.Request) // the killed process may be the keeper
 	}
 	return done, err
 }
 
 // settleKeeper returns the names that a killed keeper of a version-1 lease was to release. It
 // does not release them, since the process that they are kept for may live.
-func (s *settling) settleKeeper(in lockfile.Intent) settlement {
+func (s *settling) settleKeeper(in lockfile.Intent) Settled {
 	handle, err := lockfile.OpenHandle(in.Handle)
 	if err != nil {
-		return settlement{}
+		return Settled{}
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.keepers.wake(in.Request) {
-		return settlement{} // the lease was given back, or has another keeper
+	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.Keepers.Wake(in.Request) {
+		return Settled{} // the lease was given back, or has another keeper
 	}
-	return settlement{kept: r.Names(), unconfirmed: true, orphaned: true}
+	return Settled{Kept: r.Names(), Unconfirmed: true, orphaned: true}
 }
 
 // settleHandle gives back what an intent left in its handle. found tells whether the handle had it.
-func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done settlement, found bool, err error) {
-	g := givingBack{h: s.h, to: s.proxyFor, journaled: true}
+func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done Settled, found bool, err error) {
+	g := releasing{h: s.h, to: s.proxyFor, journaled: true}
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
 		switch {
 		case ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire:
-			done.kept, found = tx.Names(), true
+			done.Kept, found = tx.Names(), true
 			return nil
 		case ours, in.Request == "" && tx.State == lockfile.StateReleasing:
 			found = true
@@ -134,11 +149,11 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 		}
 		return g.earlierOf(ctx, tx, in.Request, &found)
 	})
-	done.released, done.unconfirmed = g.released, g.unknowable && in.Kind != lockfile.KindRelease
+	done.Released, done.Unconfirmed = g.released, g.unknowable && in.Kind != lockfile.KindRelease
 	if _, listed := errors.AsType[*v1.UnconfirmedError](err); listed {
-		done.unconfirmed, done.listed, err = true, true, nil
+		done.Unconfirmed, done.Listed, err = true, true, nil
 	}
-	if done.unconfirmed {
+	if done.Unconfirmed {
 		return done, found, err
 	}
 	g.settle(err)
@@ -152,7 +167,7 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 	if proxy == "" {
 		return nil, errOtherProxy
 	}
-	return s.h.dialer.dialFor(ctx, proxy, r)
+	return s.h.Dialer.DialFor(ctx, proxy, r)
 }
 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
@@ -163,49 +178,34 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released [
 	if err != nil {
 		return nil, err
 	}
-	released, err = s.h.send(ctx, p, in.Handle, r)
+	released, err = s.h.sendRelease(ctx, p, in.Handle, r)
 	if err != nil {
 		return released, fmt.Errorf("withdraw request %s: %w", in.Request, err)
 	}
 	return released, nil
 }
 
-// text says how an intent was settled.
-func (d settlement) text(in lockfile.Intent) string {
-	who := describeIntent(in)
+// Text says how an intent was settled.
+func (d Settled) Text(in lockfile.Intent) string {
+	who := in.Describe()
 	switch {
 	case d.orphaned:
 		return fmt.Sprintf("unconfirmed: %s: nobody releases it any more: leasectl release --handle %s does, unless it was released in another way: %s",
-			strings.Join(d.kept, ", "), in.Handle, who)
-	case d.listed && len(d.released) == 0:
+			strings.Join(d.Kept, ", "), in.Handle, who)
+	case d.Listed && len(d.Released) == 0:
 		return fmt.Sprintf("unconfirmed: %s: its release got no good answer", who)
 	case len(in.Unconfirmed) > 0:
 		return fmt.Sprintf("unconfirmed: %s: %s may still be held behind %s since %s", who,
 			strings.Join(in.Unconfirmed, ", "), proxyclient.Redacted(in.Proxy), in.Begun.Format(time.RFC3339))
-	case d.unconfirmed && !d.listed:
+	case d.Unconfirmed && !d.Listed:
 		return fmt.Sprintf("unconfirmed: %s: up to %d of type %q may be held at %s since %s",
 			who, max(in.Count, 1), in.Type, proxyclient.Redacted(in.Proxy), in.Begun.Format(time.RFC3339))
-	case len(d.released) > 0:
-		return fmt.Sprintf("released %s: %s", strings.Join(d.released, ", "), who)
-	case len(d.kept) > 0:
-		return fmt.Sprintf("kept %s: handle %s has it: release that if nobody needs it: %s", strings.Join(d.kept, ", "), in.Handle, who)
+	case len(d.Released) > 0:
+		return fmt.Sprintf("released %s: %s", strings.Join(d.Released, ", "), who)
+	case len(d.Kept) > 0:
+		return fmt.Sprintf("kept %s: handle %s has it: release that if nobody needs it: %s", strings.Join(d.Kept, ", "), in.Handle, who)
 	case in.Kind == lockfile.KindRelease:
 		return fmt.Sprintf("nothing left to release in handle %s: %s", in.Handle, who)
 	}
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
-}
-
-// describeIntent names an intent's operation and process, and says how the process ended.
-func describeIntent(in lockfile.Intent) string {
-	what := map[lockfile.Kind]string{
-		lockfile.KindAcquire: "acquire",
-		lockfile.KindExec:    "exec",
-		lockfile.KindRelease: "release",
-		lockfile.KindKeep:    "keeper",
-	}[in.Kind]
-	how := "was killed"
-	if in.Left {
-		how = "failed"
-	}
-	return fmt.Sprintf("%s %s (process %d) %s", what, in.ID, in.PID, how)
 }

@@ -64,6 +64,27 @@ func MakeDir(path string) error {
 	return nil
 }
 
+// MakeStateDir is [MakeDir] for the state directory. Its error names the variable that sets another.
+func MakeStateDir(dir string) error {
+	if err := MakeDir(dir); err != nil {
+		return stateDirError(err)
+	}
+	return nil
+}
+
+// CheckStateDir is [MakeStateDir] if the directory exists. If not, there is no state, which is no
+// error.
+func CheckStateDir(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return MakeStateDir(dir)
+}
+
+func stateDirError(err error) error {
+	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
+}
+
 // checkDir refuses a directory that is neither ours nor root's. The error is fs.ErrNotExist if
 // there is none. It does not check the mode; the package comment says why.
 func checkDir(dir string) error {

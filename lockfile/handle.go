@@ -2,6 +2,7 @@ package lockfile
 
 import (
 	"bytes"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -64,6 +65,15 @@ func OpenHandle(path string) (Handle, error) {
 		return Handle{}, fmt.Errorf("open handle: %w", err)
 	}
 	return Handle{path: abs, cache: new(recordCache)}, nil
+}
+
+// NewHandle returns a handle with a new name in the state directory. It creates no file.
+func NewHandle(stateDir string) (Handle, error) {
+	handle, err := OpenHandle(filepath.Join(stateDir, "lease-"+rand.Text()))
+	if err != nil {
+		return handle, stateDirError(err)
+	}
+	return handle, nil
 }
 
 // Path returns the absolute path of the names file.

@@ -68,6 +68,25 @@ const (
 	KindKeep Kind = "keep"
 )
 
+// Intent returns the journal entry for an operation on the record's request. handle is the path of
+// its handle.
+func (r Record) Intent(id string, kind Kind, handle string) Intent {
+	return Intent{
+		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: r.NamedProxy(), Type: r.Type, Count: r.Count, Owner: r.Owner,
+	}
+}
+
+// Describe names for people the operation and the process of an intent that a dead process left, and
+// says how the process ended.
+func (in Intent) Describe() string {
+	what := map[Kind]string{KindAcquire: "acquire", KindExec: "exec", KindRelease: "release", KindKeep: "keeper"}[in.Kind]
+	how := "was killed"
+	if in.Left {
+		how = "failed"
+	}
+	return fmt.Sprintf("%s %s (process %d) %s", what, in.ID, in.PID, how)
+}
+
 // Entry is an intent of this process. The process counts as alive as long as something refers
 // to the Entry and it is neither settled nor left.
 type Entry struct {

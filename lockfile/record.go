@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -106,6 +107,83 @@ func Names(leases []Lease) []string {
 		names[i] = lease.Name
 	}
 	return names
+}
+
+// Bare tells whether the record is of a handle that is only a file of names.
+func (r Record) Bare() bool { return r.State == StateHeld && r.RequestID == "" }
+
+// Certain tells whether leases may be released twice: each has a generation, of its proxy or of the
+// adapter for version-1 proxies.
+func Certain(leases []Lease) bool {
+	return len(leases) > 0 && !slices.ContainsFunc(leases, func(l Lease) bool { return l.Generation == 0 })
+}
+
+// Lasts tells whether the leases are of a version-1 proxy: they last until they are released, and
+// nobody but a keeper releases them late.
+func (r Record) Lasts() bool { return lasts(r.Leases, r.Adapter) }
+
+func lasts(leases []Lease, adapter string) bool {
+	return len(leases) > 0 && (adapter != "" || !Certain(leases))
+}
+
+// Unreleased tells whether the record still holds a lease or has a request that waits: nobody has
+// begun to give it back.
+func (r Record) Unreleased() bool { return r.State == StateQueued || r.State == StateHeld }
+
+// WaitsInPlaceOf tells whether the record waits for a lease in the place of those of held.
+func (r Record) WaitsInPlaceOf(held Record) bool {
+	return r.State == StateQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, held.Leases)
+}
+
+// SameGrant tells whether two records are of one grant. A bare handle has no request id: then the
+// names decide.
+func (r Record) SameGrant(o Record) bool {
+	return r.RequestID == o.RequestID && slices.Equal(r.Names(), o.Names())
+}
+
+// Holds tells whether l, as a proxy reports it, is a lease of the record. If the record does not know
+// the generation that the proxy gave, every lease of that name matches.
+func (r Record) Holds(l leaseapi.Lease) bool {
+	return slices.ContainsFunc(r.Leases, func(ours Lease) bool {
+		return ours.Name == l.Name && (ours.Generation == l.Generation || ours.Generation == 0 || r.Adapter != "")
+	})
+}
+
+// NamedProxy returns the proxy that the record names, be it only that of an earlier release; "" is none.
+func (r Record) NamedProxy() string {
+	if r.Proxy != "" || len(r.Earlier) == 0 {
+		return r.Proxy
+	}
+	return r.Earlier[0].Proxy
+}
+
+// Describe names for people what the record holds or waits for.
+func (r Record) Describe() string {
+	if len(r.Leases) == 0 {
+		return "request " + r.RequestID
+	}
+	return strings.Join(r.Names(), ", ")
+}
+
+// Grants returns the leases as a list has them.
+func (r Record) Grants() []Grant {
+	grants := make([]Grant, len(r.Leases))
+	for i, l := range r.Leases {
+		if r.Adapter != "" {
+			l.Generation = 0 // which means nothing elsewhere
+		}
+		grants[i] = Grant{Lease: l, Store: r.Store, Adapter: r.Adapter, RequestID: r.RequestID, Owner: r.Owner, At: r.AcquiredAt}
+	}
+	return grants
+}
+
+// Wire returns leases as a proxy knows them.
+func Wire(leases []Lease) []leaseapi.Lease {
+	out := make([]leaseapi.Lease, len(leases))
+	for i, l := range leases {
+		out[i] = leaseapi.Lease{Name: l.Name, Generation: l.Generation}
+	}
+	return out
 }
 
 // MarshalJSON implements [json.Marshaler].

@@ -115,6 +115,9 @@ func (r *Round) Over(now time.Duration) bool {
 	return r.Lost != "" || r.Deadline > 0 && now >= r.Deadline
 }
 
+// Renews tells whether the lease ends unless it is renewed.
+func (r *Round) Renews() bool { return len(r.Leases) > 0 && !lasts(r.Leases, r.Adapter) }
+
 // dropUser forgets a use that has ended.
 func (r *Round) dropUser(n int) {
 	r.Users = slices.DeleteFunc(r.Users, func(u int) bool { return u == n })

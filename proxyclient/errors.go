@@ -313,3 +313,15 @@ type reworded struct {
 
 func (r *reworded) Error() string { return r.text }
 func (r *reworded) Unwrap() error { return r.err }
+
+// Outage returns the part of an error that says that the proxy did not answer, or answered
+// only with errors; nil if the proxy answered.
+func Outage(err error) error {
+	if silent, ok := errors.AsType[*UnreachableError](err); ok {
+		return silent
+	}
+	if failing, ok := errors.AsType[*FailingError](err); ok {
+		return failing
+	}
+	return nil
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap/child"
 )
@@ -125,7 +126,7 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 			s.sayReleased(s.lease.ReleaseIfRemoved(ctx))
 		}
 	}
-	lease, err := s.h.Acquire(ctx, r)
+	lease, err := s.take(ctx, r)
 	switch {
 	case err == nil:
 		s.lease = lease
@@ -136,6 +137,14 @@ func (s *supervisor) acquire(ctx context.Context, attempt int) (*holder.Lease, s
 		return nil, stateDegraded, nil
 	}
 	return nil, "", err
+}
+
+// take acquires a lease for this run alone, or takes part in a shared one.
+func (s *supervisor) take(ctx context.Context, r holder.Request) (*holder.Lease, error) {
+	if s.Shared != nil {
+		return shared.Acquire(ctx, s.h, *s.Shared, r)
+	}
+	return s.h.Acquire(ctx, r)
 }
 
 // replaces tells whether a further attempt gives r back before it acquires: r is the lease of

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/supervisor/follow"
 	"github.com/leasectl/leasectl/trap"
 	"github.com/leasectl/leasectl/trap/child"
@@ -28,7 +29,9 @@ type Options struct {
 	ParentDeath           syscall.Signal // sent to the command if leasectl is killed (Linux); 0: none
 
 	// Request is the acquire of each attempt.
-	Request      holder.Request
+	Request holder.Request
+	// Shared says how to share the lease; nil: it is this run's alone.
+	Shared       *shared.Options
 	ReleaseAfter time.Duration // give the lease back this long after its acquire; zero: at the end
 	DryRun       bool          // run the command without asking for a lease
 	Optional     bool          // run the command even without a lease

@@ -14,7 +14,7 @@ import (
 // repeats this as long as attempts are left and the command's exit code is one of RetryOn. Each
 // further attempt swaps the lease of the attempt before.
 //
-// The release at the end takes at most [holder.ReleaseTimeout], and 3 s if the run failed or
+// The release at the end takes at most [cleanup.Timeout], and 3 s if the run failed or
 // the command was stopped.
 //
 // As process 1 it also reaps the orphans that it inherits.
@@ -29,8 +29,8 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	if os.Getpid() == 1 {
 		defer process.ReapOrphans()()
 	}
-	if shared := o.Request.Shared; shared != nil && shared.Service != nil {
-		shared.Service.Environment = o.serviceEnvironment
+	if o.Shared != nil && o.Shared.Service != nil {
+		o.Shared.Service.Environment = o.serviceEnvironment
 	}
 	signals, stop := hear(o.Signals)
 	defer stop()

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap"
 	"github.com/leasectl/leasectl/trap/child"
@@ -79,7 +80,7 @@ func run(t *testing.T, c *calls, script string, change func(*Options)) (End, err
 	close(listening)
 	h := holder.New(holder.Options{
 		StateDir: filepath.Join(t.TempDir(), "state"), Owner: "job-1", Report: silent{}, Listening: listening,
-		Proxy: holder.ProxyOptions{URL: server.URL},
+		Proxy: dial.Options{URL: server.URL},
 	})
 	defer h.Close()
 	handle, err := h.NewHandle("")

@@ -144,8 +144,9 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	} else if request, err = o.take.request(handle); err != nil {
 		return execError{err}
 	}
-	if request.Shared = o.shared.request(o.anyTTL); request.Shared != nil {
-		if request.Shared.Service, err = o.shared.service.request(o.grace); err != nil {
+	share := o.shared.request(o.anyTTL)
+	if share != nil {
+		if share.Service, err = o.shared.service.request(o.grace); err != nil {
 			return execError{err}
 		}
 	}
@@ -158,6 +159,7 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		Stderr:       a.stderr,
 		ParentDeath:  o.parentDeath,
 		Request:      request,
+		Shared:       share,
 		ReleaseAfter: o.take.releaseAfter,
 		Witness:      o.witness,
 		DryRun:       a.proxy.unset(),

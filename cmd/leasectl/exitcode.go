@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/proxyserver"
 	"github.com/leasectl/leasectl/proxyserver/store"
@@ -37,7 +37,7 @@ var exitTable = []struct {
 	code int
 }{
 	{errUsage, exitUsage},
-	{holder.ErrInvalid, exitUsage},
+	{usage.Err, exitUsage},
 	{proxyclient.ErrTwoStores, exitUsage},
 	{proxyclient.ErrNeverGranted, exitUsage},
 	{child.ErrNotFound, exitNotFound},

@@ -109,9 +109,9 @@ func require(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// usage prints the usage of a command like cobra, but with commands and flags in groups. It uses
+// printUsage prints the usage of a command like cobra, but with commands and flags in groups. It uses
 // no template, since linking text/template would make every command start later.
-func usage(cmd *cobra.Command) error {
+func printUsage(cmd *cobra.Command) error {
 	var text strings.Builder
 	line := cmd.UseLine()
 	if cmd.HasAvailableSubCommands() {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/trap/process"
 )
 
@@ -13,7 +14,7 @@ type keeperOptions struct {
 	handle   string
 	request  string
 	ownerPID int
-	service  holder.ServiceOf
+	service  shared.ServiceOf
 }
 
 func newKeeperCommand(a *app) *cobra.Command {
@@ -47,7 +48,7 @@ func newKeeperCommand(a *app) *cobra.Command {
 func (a *app) keep(ctx context.Context, o *keeperOptions) error {
 	ready := func() { process.Ready(nil) }
 	if o.service.Shared != "" {
-		return a.holder.KeepService(ctx, o.service, ready)
+		return shared.KeepService(ctx, a.holder, o.service, ready)
 	}
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {

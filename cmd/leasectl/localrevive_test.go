@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/cleanup"
 )
 
 // If the local proxy was killed, commands that hold a lease of it or wait for one start it anew.
@@ -64,7 +64,7 @@ func TestLocalProxyThatCannotBeStarted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, clitest.Build(t, ""), "unused=1")
-			clitest.Promptly(t, holder.ReleaseTimeout/2, func() (took time.Duration) {
+			clitest.Promptly(t, cleanup.Timeout/2, func() (took time.Duration) {
 				os.RemoveAll(w.Path("state"))
 				w.Run(0, "exec", "--proxy", "local", "--pool", "install=1", "--type", "install", "--", "true")
 				var stderr bytes.Buffer

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/dial"
 )
 
 // proxyOptions are the flags that say which lease proxy to talk to.
@@ -27,7 +27,7 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 		set: func(s string) error {
 			if s != "" {
 				s = strings.TrimSpace(s) // the value of a Kubernetes Secret may end in a newline
-				if err := holder.CheckProxy(s); err != nil {
+				if err := dial.Check(s); err != nil {
 					return err
 				}
 			}
@@ -60,8 +60,8 @@ func (o *proxyOptions) chooseToken() error {
 	return nil
 }
 
-func (o *proxyOptions) options() holder.ProxyOptions {
-	return holder.ProxyOptions{
+func (o *proxyOptions) options() dial.Options {
+	return dial.Options{
 		URL:       o.url,
 		Given:     o.given,
 		TokenFile: o.tokenFile,

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/recovery"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -46,14 +47,14 @@ proxy does not answer: if that proxy is gone for good, --forget drops it.`,
 var errUnconfirmed = errors.New("unconfirmed: look at the proxy what is held there, give it back, then drop the line with leasectl recover --forget ID")
 
 func (a *app) recover(ctx context.Context, o *recoverOptions) error {
-	actions, failures := a.holder.Recover(ctx, o.forget)
+	actions, failures := recovery.Run(ctx, a.holder, o.forget)
 	ended := a.printActions(actions)
 	if ended == nil && ctx.Err() != nil {
 		ended = context.Cause(ctx)
 	}
 	unconfirmed := 0
 	for _, act := range actions {
-		if act.Result == holder.Unconfirmed {
+		if act.Result == recovery.Unconfirmed {
 			unconfirmed++
 		}
 	}
@@ -74,10 +75,10 @@ func (a *app) recover(ctx context.Context, o *recoverOptions) error {
 	return failures[0]
 }
 
-func (a *app) printActions(actions []holder.Action) error {
+func (a *app) printActions(actions []recovery.Action) error {
 	if a.output == "json" {
 		return a.printJSON(struct {
-			Actions []holder.Action `json:"actions"`
+			Actions []recovery.Action `json:"actions"`
 		}{emptyNotNull(actions)})
 	}
 	lines := make([]string, len(actions))

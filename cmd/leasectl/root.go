@@ -181,7 +181,7 @@ free, the job waits for its turn. leasectl exec does all of that around a comman
 	}
 	// Args is not set, so that cobra reports a mistyped command before it looks at the flags.
 	root.SetFlagErrorFunc(flagError)
-	root.SetUsageFunc(usage)
+	root.SetUsageFunc(printUsage)
 	root.Flags().BoolVarP(&asked, "version", "v", false, "print the version")
 	a.bind(root.PersistentFlags())
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/supervisor"
 )
 
@@ -92,11 +92,11 @@ func (o *sharedOptions) check(flags *pflag.FlagSet) error {
 
 // request returns how to share the lease; nil: it is not shared. anyTTL says that the TTL is a
 // default.
-func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
+func (o *sharedOptions) request(anyTTL bool) *shared.Options {
 	if o.name == "" {
 		return nil
 	}
-	return &holder.Shared{
+	return &shared.Options{
 		Name:    o.name,
 		MaxUses: o.maxUses.uses, Percent: o.maxUses.percent,
 		MaxAge: o.maxAge,
@@ -107,7 +107,7 @@ func (o *sharedOptions) request(anyTTL bool) *holder.Shared {
 }
 
 // request returns the service to share; nil: there is none.
-func (o *serviceOptions) request(grace time.Duration) (*holder.Service, error) {
+func (o *serviceOptions) request(grace time.Duration) (*shared.Service, error) {
 	if o.command == "" {
 		return nil, nil
 	}
@@ -115,7 +115,7 @@ func (o *serviceOptions) request(grace time.Duration) (*holder.Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the directory of the service: %w", err)
 	}
-	return &holder.Service{Command: o.command, Ready: o.ready, Timeout: o.timeout, Grace: grace, Dir: dir}, nil
+	return &shared.Service{Command: o.command, Ready: o.ready, Timeout: o.timeout, Grace: grace, Dir: dir}, nil
 }
 
 // commandValue takes a command line.
@@ -130,12 +130,12 @@ func commandValue(p *string) pflag.Value {
 
 // readyValue takes a regular expression that has the variables of a service, or nothing.
 func readyValue(p *string) pflag.Value {
-	*p = holder.DefaultReady
+	*p = shared.DefaultReady
 	v := stringValue(p, "RE", func(s string) error {
 		if s == "" {
 			return nil
 		}
-		return holder.CheckReady(s)
+		return shared.CheckReady(s)
 	})
 	v.format = func() string { return "" } // its usage describes the default
 	return v

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -94,7 +95,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 // overview is all that status shows, once or with --watch.
 type overview struct {
 	leaseapi.PoolsReply
-	Shared []holder.SharedRound `json:"shared,omitempty"`
+	Shared []shared.Round `json:"shared,omitempty"`
 }
 
 // text formats an overview for people.
@@ -159,7 +160,7 @@ func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.
 	known := []leaseapi.PoolLease{}
 	for _, p := range all.Pools {
 		for _, l := range p.Leases {
-			if holder.Holds(record, l.Lease) {
+			if record.Holds(l.Lease) {
 				known = append(known, l)
 			}
 		}

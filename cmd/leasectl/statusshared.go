@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -17,20 +17,20 @@ import (
 func (a *app) sharedStatus(name, typ string) error {
 	rounds, err := a.sharedRounds(typ)
 	shown := leaseapi.Clip(name, leaseapi.MaxName)
-	rounds = slices.DeleteFunc(rounds, func(r holder.SharedRound) bool { return r.Name != shown })
+	rounds = slices.DeleteFunc(rounds, func(r shared.Round) bool { return r.Name != shown })
 	if err == nil && len(rounds) == 0 {
 		return fmt.Errorf("no command of this machine shares a lease as %q now", shown)
 	}
 	if a.output == "json" {
 		return errors.Join(err, a.printJSON(struct {
-			Shared []holder.SharedRound `json:"shared"`
+			Shared []shared.Round `json:"shared"`
 		}{emptyNotNull(rounds)}))
 	}
 	return errors.Join(err, a.print("%s", strings.TrimPrefix(sharedTable(rounds)+serviceTable(rounds), "\n")))
 }
 
 // serviceTable formats the services of shared leases for people; "" if there are none.
-func serviceTable(rounds []holder.SharedRound) string {
+func serviceTable(rounds []shared.Round) string {
 	var rows []string
 	for _, r := range rounds {
 		if s := r.Service; s != nil {
@@ -50,8 +50,8 @@ func sinceOf(t time.Time) string {
 
 // sharedRounds returns the shared leases of this machine, of type typ, or of all types if typ is
 // "". With an error it returns those that it could read.
-func (a *app) sharedRounds(typ string) (rounds []holder.SharedRound, err error) {
-	all, err := a.holder.SharedRounds()
+func (a *app) sharedRounds(typ string) (rounds []shared.Round, err error) {
+	all, err := shared.Rounds(a.holder)
 	for _, r := range all {
 		if typ == "" || r.Type == typ {
 			rounds = append(rounds, r)
@@ -61,7 +61,7 @@ func (a *app) sharedRounds(typ string) (rounds []holder.SharedRound, err error) 
 }
 
 // sharedTable formats shared leases for people; "" if there are none.
-func sharedTable(rounds []holder.SharedRound) string {
+func sharedTable(rounds []shared.Round) string {
 	var rows []string
 	for _, r := range rounds {
 		names := cmp.Or(strings.Join(r.Names, ","), string(r.State))
@@ -71,10 +71,10 @@ func sharedTable(rounds []holder.SharedRound) string {
 }
 
 // shortID returns as much of a round's id as people need to tell rounds apart.
-func shortID(r holder.SharedRound) string { return r.Round[:min(len(r.Round), 8)] }
+func shortID(r shared.Round) string { return r.Round[:min(len(r.Round), 8)] }
 
 // usesOf returns the number of uses of a round, and of how many if they are bounded.
-func usesOf(r holder.SharedRound) string {
+func usesOf(r shared.Round) string {
 	if r.Bound > 0 {
 		return fmt.Sprintf("%d/%d", r.Uses, r.Bound)
 	}

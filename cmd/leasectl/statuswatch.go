@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -74,7 +74,7 @@ type statusWatch struct {
 
 // sharedRounds is [app.sharedRounds]. It reports a failure once, and then returns what was shown
 // before, since rounds that cannot be read have not ended.
-func (w *statusWatch) sharedRounds(typ string) []holder.SharedRound {
+func (w *statusWatch) sharedRounds(typ string) []shared.Round {
 	rounds, err := w.app.sharedRounds(typ)
 	if err == nil {
 		w.unread = ""
@@ -113,7 +113,7 @@ type change struct {
 
 	// One of these is set, to how it is now.
 	pool   *leaseapi.Pool
-	shared *holder.SharedRound
+	shared *shared.Round
 	leader *leaseapi.Leader
 }
 
@@ -144,7 +144,7 @@ func changesOf(before, now overview) (changes []change) {
 			add(poolChange(leaseapi.Pool{Type: p.Type}, []string{"is no pool any more"}))
 		}
 	}
-	rounds := make(map[string]holder.SharedRound)
+	rounds := make(map[string]shared.Round)
 	for _, r := range before.Shared {
 		rounds[r.Round] = r
 	}
@@ -164,7 +164,7 @@ func poolChange(p leaseapi.Pool, lines []string) change {
 	return change{subject: p.Type, summary: fmt.Sprintf("%d of %d in use, %d waiting", p.InUse, p.Capacity, p.Waiting), lines: lines, pool: &p}
 }
 
-func roundChange(r holder.SharedRound, lines []string) change {
+func roundChange(r shared.Round, lines []string) change {
 	return change{
 		subject: "shared " + r.Name + ": round " + shortID(r),
 		summary: fmt.Sprintf("%s, uses %s, users %d", r.Type, usesOf(r), r.Users),
@@ -189,7 +189,7 @@ func leaderChange(old, l *leaseapi.Leader) change {
 
 // roundChanges describes what has happened to a round of a shared lease. The zero old is one that
 // was not there.
-func roundChanges(old, r holder.SharedRound) (lines []string) {
+func roundChanges(old, r shared.Round) (lines []string) {
 	if r.State != old.State || !slices.Equal(r.Names, old.Names) {
 		line := "is " + string(r.State)
 		if len(r.Names) > 0 {
@@ -213,11 +213,11 @@ func roundChanges(old, r holder.SharedRound) (lines []string) {
 func (w *statusWatch) print(c change, at time.Time) error {
 	if w.app.output == "json" {
 		text, err := json.Marshal(struct {
-			Time    time.Time           `json:"time"`
-			Changes []string            `json:"changes"`
-			Pool    *leaseapi.Pool      `json:"pool,omitempty"`
-			Shared  *holder.SharedRound `json:"shared,omitempty"`
-			Leader  *leaseapi.Leader    `json:"leader,omitempty"`
+			Time    time.Time        `json:"time"`
+			Changes []string         `json:"changes"`
+			Pool    *leaseapi.Pool   `json:"pool,omitempty"`
+			Shared  *shared.Round    `json:"shared,omitempty"`
+			Leader  *leaseapi.Leader `json:"leader,omitempty"`
 		}{at.UTC().Round(time.Millisecond), c.lines, c.pool, c.shared, c.leader})
 		if err != nil {
 			return fmt.Errorf("encode the output: %w", err)

@@ -123,12 +123,12 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 	}
 	var err error
 	if o.scope == "test" {
-		r.SharedList, err = sharedList()
+		r.List, err = sharedList()
 	}
 	return r, err
 }
 
 // sharedList returns the list of the names that outlive the step, in $SHARED_DIR.
 func sharedList() (holder.List, error) {
-	return holder.SharedList(os.Getenv("SHARED_DIR"))
+	return holder.ListIn(os.Getenv("SHARED_DIR"))
 }

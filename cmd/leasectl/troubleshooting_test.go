@@ -142,7 +142,7 @@ func TestMessagesAreExplained(t *testing.T) {
 	page := readPage(t, "docs/troubleshooting.md")
 	found := 0
 	var code strings.Builder
-	for _, dir := range []string{"proxyclient", "holder", "holder/v1", "lockfile", "supervisor", "cmd/leasectl"} {
+	for _, dir := range []string{"proxyclient", "holder", "holder/dial", "holder/keeper", "holder/recovery", "holder/shared", "holder/v1", "lockfile", "supervisor", "cmd/leasectl"} {
 		paths, err := filepath.Glob("../../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

@@ -28,6 +28,20 @@ type Grant struct {
 	Adapter string // id of the adapter that made the generations; "": the proxy did
 }
 
+// GrantOf returns what the proxy granted, from what a record has of it.
+func GrantOf(leases []lockfile.Lease, adapter string) *Grant {
+	wire := lockfile.Wire(leases)
+	if adapter != "" {
+		for i := range wire {
+			wire[i].Generation = 0
+		}
+	}
+	return &Grant{
+		Grant:  &proxyclient.Grant{Leases: wire, Capabilities: proxyclient.CapabilitiesOf(wire)},
+		Leases: leases, Adapter: adapter,
+	}
+}
+
 // takeTime bounds the writing of the files of granted names. A release of an earlier lease of the name
 // may hold the lock of the file for 9.5 s, if its answer was lost.
 const takeTime = 10 * time.Second

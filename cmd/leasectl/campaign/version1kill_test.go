@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/recovery"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -174,7 +174,7 @@ func (r *versionOneRun) do() {
 // without a name.
 func (r *versionOneRun) recovered() (names []string, unnamed int) {
 	for _, a := range r.actions() {
-		if a.Result != holder.Unconfirmed {
+		if a.Result != recovery.Unconfirmed {
 			continue
 		}
 		if names = append(names, a.Names...); len(a.Names) == 0 {
@@ -184,10 +184,10 @@ func (r *versionOneRun) recovered() (names []string, unnamed int) {
 	return names, unnamed
 }
 
-func (r *versionOneRun) actions() (actions []holder.Action) {
+func (r *versionOneRun) actions() (actions []recovery.Action) {
 	r.T.Helper()
 	out, _ := r.Command("recover", "--output", "json").Output() // exits with 1 if something is unconfirmed
-	var doc struct{ Actions []holder.Action }
+	var doc struct{ Actions []recovery.Action }
 	if err := json.Unmarshal(out, &doc); err != nil {
 		r.T.Fatalf("recover: %v: %s", err, out)
 	}
@@ -196,7 +196,7 @@ func (r *versionOneRun) actions() (actions []holder.Action) {
 
 func (r *versionOneRun) forget() {
 	for _, a := range r.actions() {
-		if a.Result == holder.Unconfirmed {
+		if a.Result == recovery.Unconfirmed {
 			r.Command("recover", "--forget", a.ID).Run() // exits with 1 if more is unconfirmed
 		}
 	}

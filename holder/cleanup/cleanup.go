@@ -1,0 +1,75 @@
+// Package cleanup bounds how long giving back may take. Who gives back is often about to be killed,
+// or has been told to end: so a clean-up goes on after the end of the caller's context, but not for
+// long, and its parts share the time.
+package cleanup
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	// Timeout bounds a release at a proxy that does not answer. It is a little less than
+	// the 10 s that users are promised.
+	Timeout = 9500 * time.Millisecond
+	// afterSignal bounds a release once the caller must end: CI systems send KILL as
+	// early as 5 s after TERM.
+	afterSignal = 3 * time.Second
+)
+
+// Context returns a context for clean-up. It ends afterSignal after ctx, and
+// after Timeout at the latest. A context within another one of this package ends with the outer
+// one at the latest, so that the parts of one clean-up share their time.
+func Context(ctx context.Context) (context.Context, context.CancelFunc) {
+	return Within(ctx, Timeout)
+}
+
+// Within is Context with another bound. The cause of its end is always
+// [context.DeadlineExceeded]: to callers this is a proxy that does not answer.
+func Within(ctx context.Context, most time.Duration) (context.Context, context.CancelFunc) {
+	if ctx.Value(cleaning{}) != nil {
+		return context.WithTimeout(ctx, most)
+	}
+	if ctx.Err() != nil {
+		most = min(most, afterSignal) // for callers that share out the time until the deadline
+	}
+	return hurried(context.WithValue(context.WithoutCancel(ctx), cleaning{}, ctx), ctx, most, afterSignal)
+}
+
+// Share returns a context that has the nth part of the time of one for clean-up, and the
+// nth part of afterSignal once the caller has ended.
+func Share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
+	deadline, bounded := ctx.Deadline()
+	if n == 1 || !bounded {
+		return ctx, func() {}
+	}
+	caller, is := ctx.Value(cleaning{}).(context.Context)
+	if !is {
+		caller = ctx
+	}
+	return hurried(ctx, caller, time.Until(deadline)/time.Duration(n), afterSignal/time.Duration(n))
+}
+
+// hurried returns a context that ends after most, or afterCaller after the end of caller if that is
+// earlier.
+func hurried(ctx, caller context.Context, most, afterCaller time.Duration) (context.Context, context.CancelFunc) {
+	bounded, cancel := context.WithTimeout(ctx, most)
+	out, end := context.WithCancelCause(bounded)
+	hurry := time.AfterFunc(most, func() { end(context.DeadlineExceeded) })
+	stop := context.AfterFunc(caller, func() { hurry.Reset(afterCaller) })
+	return out, func() {
+		stop()
+		hurry.Stop()
+		end(nil)
+		cancel()
+	}
+}
+
+// cleaning marks a context of this package. Its value is the context of the caller.
+type cleaning struct{}
+
+// ForNotes returns a context for notes of an operation's result: a proxy that did not
+// answer may have used up the time of ctx.
+func ForNotes(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), afterSignal)
+}

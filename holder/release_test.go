@@ -1,0 +1,74 @@
+package holder
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// A release does not write into a handle that it has begun if the journal says so already.
+func TestReleaseIsWrittenDownOnce(t *testing.T) {
+	w := newWorld(t)
+	l := w.take(Request{Count: 1})
+	var state lockfile.State
+	var entries int
+	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
+		state, entries = w.record(l.handle).State, w.journalEntries()
+		return false
+	}
+	if _, _, err := w.releaseHandle(within(t), l.handle, Anything); err != nil {
+		t.Fatal(err)
+	}
+	if state != lockfile.StateHeld || entries != 1 {
+		t.Errorf("the handle is %s, with %d journal entries, when the proxy is told: want held, and one", state, entries)
+	}
+	w.wantNothingLeft(l.handle, l.Names()...)
+}
+
+// A handle of an older program may owe leases to several proxies. If one of them is down, the others are told all the same.
+func TestReleaseTellsEachProxy(t *testing.T) {
+	w := newWorld(t)
+	down := holdertest.NewProxy(t)
+	down.Close()
+	handle := w.handle("handle")
+	owed := func(request, proxy, name string) lockfile.Owed {
+		return lockfile.Owed{RequestID: request, Proxy: proxy, Leases: []lockfile.Lease{{Name: name, Generation: 1}}, Unsent: true}
+	}
+	first := owed("a", down.URL, "lease1")
+	w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: []lockfile.Owed{first, owed("b", w.proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
+
+	released, _, err := w.releaseHandle(within(t), handle, Anything)
+	if !slices.Equal(released, []string{"lease2"}) || !errors.Is(err, proxyclient.ErrUnreachable) {
+		t.Errorf("released %v, %v", released, err)
+	}
+	if left := w.record(handle); !slices.Equal(left.NamesInFile(), []string{"lease1", "lease3"}) {
+		t.Errorf("the handle is %+v", left)
+	}
+}
+
+// A lease that cannot be given back before the next attempt is named by the journal entry of the
+// process that holds it.
+func TestAdviceOfAFailedReplacement(t *testing.T) {
+	w := newWorld(t)
+	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Tell(Outcome{Word: leaseapi.OutcomeOK}) // so that its release has something to tell, and is sent
+	w.proxy.OnRelease = holdertest.Fails
+	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
+	defer cancel()
+	_, err = w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
+	if err == nil || !strings.Contains(err.Error(), "recover --forget "+l.record.RequestID+" drops this") {
+		t.Errorf("%v", err)
+	}
+}

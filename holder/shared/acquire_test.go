@@ -1,0 +1,74 @@
+package shared
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/holder"
+)
+
+// hook is a report that calls on for each debug line, before it goes on.
+type hook struct {
+	*report
+	on func(format string)
+}
+
+func (h hook) Debugf(format string, args ...any) {
+	h.on(format)
+	h.report.Debugf(format, args...)
+}
+
+// A newcomer renews the lease that lingers. If a signal ends the newcomer right then, it has the
+// lease all the same, and gives it back: the renewed lease would last for its whole TTL.
+func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
+	w := newWorld(t)
+	request := holder.Request{Type: "t", Count: 1, Handle: w.handle("handle")}
+	l, err := Acquire(within(t), w.Holder, Options{Name: "s", Linger: time.Hour}, request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Release(within(t)); err != nil || !w.report.Said("lingers") {
+		t.Fatalf("the lease does not linger: %v", err)
+	}
+	ctx, signal := context.WithCancel(within(t))
+	h := w.reportingTo(hook{w.report, func(format string) {
+		if strings.HasPrefix(format, "renewed") {
+			signal()
+		}
+	}})
+	if l, err := Acquire(ctx, h, Options{Name: "s"}, request); err == nil {
+		_, err := l.Release(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if ctx.Err() == nil {
+		t.Error("no lease was renewed")
+	}
+	if got := w.proxy.Released(); !slices.Equal(got, []string{"lease1"}) {
+		t.Errorf("released %q, want the renewed lease", got)
+	}
+}
+
+// The grant of a round whose answer is old is asked for again, and the record then has the lease.
+func TestAgedGrantOfARound(t *testing.T) {
+	w := newWorld(t)
+	w.proxy.RenewEvery = time.Nanosecond // each answer is late already
+	l, err := Acquire(within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked := w.proxy.Asked(); asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+	if entries, _ := filepath.Glob(filepath.Join(w.dir, "intents", "*")); len(entries) > 0 {
+		t.Errorf("the journal has %v, and the record has the lease", entries)
+	}
+	if _, err := l.Release(within(t)); err != nil || !slices.Equal(w.proxy.Released(), l.Names()) {
+		t.Errorf("released %v: %v", w.proxy.Released(), err)
+	}
+}

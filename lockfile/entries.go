@@ -1,0 +1,123 @@
+package lockfile
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Entries are the journal entries of this process. A command writes an entry before it asks the proxy
+// for something, and removes the entry when that is done or known not to have happened. The
+// next run, or recover, settles the entry of a dead process.
+//
+// The entries stand here, and not with their leases, because an entry may outlive the function
+// that made it.
+type Entries struct {
+	StateDir string // path of the state directory
+
+	mu      sync.Mutex
+	entries map[string]*Entry // by id
+}
+
+// Journal returns the journal of all processes.
+func (es *Entries) Journal() Journal {
+	return Journal(filepath.Join(es.StateDir, "intents"))
+}
+
+// Begin writes an intent down and holds it.
+func (es *Entries) Begin(ctx context.Context, in Intent) error {
+	in.PID, in.Begun = os.Getpid(), time.Now().UTC().Round(time.Millisecond)
+	if err := MakeStateDir(es.StateDir); err != nil {
+		return err
+	}
+	entry, err := es.Journal().Begin(ctx, in)
+	if err != nil {
+		return err
+	}
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if es.entries == nil {
+		es.entries = make(map[string]*Entry)
+	}
+	es.entries[in.ID] = entry
+	return nil
+}
+
+// Settle removes an entry: nothing is left to do. It ignores ids without an entry of this
+// process. An entry that cannot be removed does no harm: recover finds nothing to do.
+func (es *Entries) Settle(id string) {
+	if entry := es.remove(id); entry != nil {
+		entry.Settle()
+	}
+}
+
+// Leave gives an entry up for others to settle.
+func (es *Entries) Leave(id string) {
+	if entry := es.remove(id); entry != nil {
+		entry.Leave()
+	}
+}
+
+func (es *Entries) remove(id string) *Entry {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	e := es.entries[id]
+	delete(es.entries, id)
+	return e
+}
+
+// Over removes the entry of a request whose leases were given back, whichever process has made it:
+// that process learns by the missing entry that nothing is left to give back.
+func (es *Entries) Over(request string) {
+	es.Settle(request)
+	if request != "" {
+		es.Journal().Remove(request) // one that stays does no harm: recover finds nothing to do
+	}
+}
+
+// Stands tells whether nobody has given back the leases of a request of this process, as far as
+// the journal says.
+func (es *Entries) Stands(request string) bool {
+	es.mu.Lock()
+	e := es.entries[request]
+	es.mu.Unlock()
+	return e == nil || e.Stands()
+}
+
+// Covers tells whether this process has an open entry for a request.
+func (es *Entries) Covers(request string) bool {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	return es.entries[request] != nil
+}
+
+// ReleasedByRecover tells whether an open entry of this process makes recover release the
+// lease of a request once the process is dead: the lease is for the life of the process,
+// or is being released.
+func (es *Entries) ReleasedByRecover(request string) bool {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	for _, e := range es.entries {
+		if kind := e.Kind(); e.Request() == request && (kind == KindExec || kind == KindRelease) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasExec tells whether an exec on this machine made a request, and still runs or was killed.
+func (es *Entries) HasExec(request string) bool {
+	return es.Journal().Contains(func(in Intent) bool {
+		return in.Kind == KindExec && in.Request == request
+	})
+}
+
+// HasRelease tells whether a process of this machine is giving back the lease that a handle
+// got by a request, or was killed while it did.
+func (es *Entries) HasRelease(handle Handle, request string) bool {
+	return es.Journal().Contains(func(in Intent) bool {
+		return in.Kind == KindRelease && in.Handle == handle.Path() && in.Request == request
+	})
+}
