@@ -143,6 +143,9 @@ func (m *model) settle(due []entry) {
 	for id := range m.superseded {
 		m.fail("%s should be superseded", id)
 	}
+	for id := range m.counting {
+		m.fail("%s should be noted as recounted", id)
+	}
 	if len(m.expected)+len(m.told)+len(m.passed) > 0 {
 		m.fail("%+v should be noted, and %+v and %+v were", m.expected, m.told, m.passed)
 	}

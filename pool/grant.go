@@ -409,6 +409,8 @@ func (p *pool) neverServes(r *request) error {
 	switch {
 	case p.retired:
 		return ErrUnknownType
+	case p.hasNoCost(r.Request):
+		return ErrNoCost
 	case r.units > p.Capacity():
 		return p.tooMany(r.units)
 	case r.Name != "" && (p.counted() || r.units != 1 || r.Key != "" || r.Coalesce != 0):

@@ -58,6 +58,13 @@ func (m *model) apply(changes []Change) {
 				m.fail("moved %+v, want %+v", c.Waiter, r)
 			}
 			m.count("moved")
+		case Recounted:
+			r := m.requests[c.Waiter.ID]
+			if want := r.waiter(); !m.counting[c.Waiter.ID] || *c.Waiter != want.asNoted(c) {
+				m.fail("recounted %+v, want %+v", c.Waiter, want)
+			}
+			delete(m.counting, c.Waiter.ID)
+			m.count("recounted")
 		case Missed, Returned:
 			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || *c.Waiter != r.waiter() {
 				m.fail("now waits %+v, want %+v", c.Waiter, r)

@@ -73,6 +73,26 @@ func (m *model) addWants(r *modelRequest, text string, isUnits bool) bool {
 	return known
 }
 
+// recount expects that r, if it says no count, wants one name of each pool that has names now.
+func (m *model) recount(r *modelRequest) {
+	isListed := func(p *modelPool) bool { return !p.gone && p.Units == 0 }
+	if isListed(r.pool) && (r.Count == 0 || r.Count == 1 && !r.Weighted) && r.units > 1 {
+		r.units, m.counting[r.ID] = 1, true
+	}
+	_, counts := alsoWanted(r.Also)
+	for i, w := range r.more {
+		if isListed(w.pool) && counts[i] == 0 && w.units > 1 {
+			r.more[i].units, m.counting[r.ID] = 1, true
+		}
+	}
+	r.all = nil
+}
+
+// lacksCost says whether r is for as many names as a number of items costs.
+func (r *modelRequest) lacksCost() bool {
+	return r.HasItems && r.pool.Units == 0 && (r.Count == 0 || r.Count == 1 && !r.Weighted)
+}
+
 // alsoUnits is the durable text of the other wants of r.
 func (r *modelRequest) alsoUnits() string {
 	var lines []string

@@ -198,7 +198,7 @@ func valuesOf(held []*lease) []Lease {
 // request is a request that waits, or was granted and has leases left.
 type request struct {
 	Request
-	units   int // how many it wants, fixed when it came
+	units   int // how many it wants, fixed when it came, but for recount
 	pool    *pool
 	slot    *slot  // the name that it wants; nil: any
 	key     *key   // while it is in the queue: its own, or that of the name; nil: it has none

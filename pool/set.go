@@ -259,8 +259,12 @@ func (g *ledger) restoreWaiter(w Waiter) {
 		Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived,
 		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken, passed: w.Passed,
 	}
+	units := make(map[string]int)
 	for _, a := range (Ask{Also: w.AlsoUnits}).Others() {
-		r.addSeat(g.pool(a.Type), a, max(a.Count, 1)) // with units it cannot fail
+		units[a.Type] = a.Count
+	}
+	for _, a := range w.Others() {
+		r.addSeat(g.pool(a.Type), a, max(units[a.Type], 1)) // with units it cannot fail
 	}
 	if w.Name != "" {
 		r.slot = g.slot(w.Name)
