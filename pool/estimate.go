@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"slices"
 	"sort"
 	"strconv"
@@ -124,15 +123,19 @@ func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time
 	if !g.open(p, r) || p.lacksForGood(r) {
 		return 0, 0, false
 	}
-	if missing := p.missing(before.most, r); missing > 0 {
-		g.refresh(p)
-		free := p.free(r.Overcommit)
-		likely, most = p.outlook.freed(g.now, missing, free)
+	if n, names := p.missing(before.most, r).most(); n > 0 {
+		p.outlook.refresh(p, names)
+		free := p.leasesLeft()
+		if !names || p.counted() {
+			free = p.ceiling(r.Overcommit) - p.taken()
+		}
+		likely, most = p.outlook.freed(g.now, n, free)
 		if most == 0 {
 			return 0, 0, false
 		}
 		if before.least < before.most {
-			soonest, _ := p.outlook.freed(g.now, p.missing(before.least, r), free)
+			n, _ := p.missing(before.least, r).most()
+			soonest, _ := p.outlook.freed(g.now, n, free)
 			likely = min(likely, soonest)
 		}
 	}
@@ -151,13 +154,6 @@ func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time
 		likely, most = max(likely, paced(before.least)), max(most, paced(before.most))
 	}
 	return min(likely, longestEstimate), min(most, longestEstimate), true
-}
-
-// refresh brings the outlook of p up to date.
-func (g *ledger) refresh(p *pool) {
-	if !p.outlook.fresh {
-		p.outlook.refresh(&p.past, p.all, p.allLocked)
-	}
 }
 
 // keyFreed returns how long it takes until the key of r is free; false if that is unknown, for
@@ -188,7 +184,7 @@ func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok b
 		}
 	}
 	likely, most = freed-g.now, freed-g.now
-	g.refresh(p)
+	p.outlook.refresh(p, p.outlook.names)
 	for _, l := range leases {
 		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
@@ -207,6 +203,7 @@ const longestEstimate = 1000 * DefaultTTL
 // ends falls as time passes, and does not start over.
 type outlook struct {
 	fresh   bool
+	names   bool          // of what frees a name, not a unit of the limit: see missing
 	typical time.Duration // how long a lease is usually held
 	longest time.Duration // how long at most, lately
 	known   bool          // both are known
@@ -238,20 +235,37 @@ func (e endings) sortAndSum() {
 // invalidate makes the next estimate look at all leases anew.
 func (o *outlook) invalidate() { o.fresh = false }
 
-// refresh computes the outlook from the leases and lock delays of a pool, and from past, which
-// says how long earlier leases were held.
-func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[Locked]) {
-	o.fresh, o.known = true, past.known()
-	o.typical, o.longest = past.spread()
-	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
-	for l := range leases {
-		soonest, latest := o.ends(&l)
-		o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
-		o.latest = append(o.latest, ending{at: latest, units: l.Units})
+// refresh brings the outlook of p up to date: from its leases, its lock delays and its reservations that
+// end by themselves, as far as their ends free names, or units of the limit; and from how long earlier
+// leases were held.
+func (o *outlook) refresh(p *pool, names bool) {
+	if o.fresh && o.names == names {
+		return
 	}
-	for l := range locks {
-		over := ending{at: l.Until, units: l.Units}
-		o.soonest, o.latest = append(o.soonest, over), append(o.latest, over)
+	o.fresh, o.names, o.known = true, names, p.past.known()
+	o.typical, o.longest = p.past.spread()
+	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
+	frees := func(sl *slot) bool { return !names || sl.reserved == nil }
+	for _, l := range p.held.items {
+		if frees(l.slot) {
+			soonest, latest := o.ends(&l.Lease)
+			o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
+			o.latest = append(o.latest, ending{at: latest, units: l.Units})
+		}
+	}
+	over := func(at time.Duration, units int) {
+		end := ending{at: at, units: units}
+		o.soonest, o.latest = append(o.soonest, end), append(o.latest, end)
+	}
+	for _, l := range p.locks {
+		if frees(l.slot) {
+			over(l.Until, l.Units)
+		}
+	}
+	for _, sl := range p.reserved {
+		if until := sl.reserved.Until; names && until > 0 {
+			over(until, 1)
+		}
 	}
 	o.soonest.sortAndSum()
 	o.latest.sortAndSum()

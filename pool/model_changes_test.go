@@ -193,7 +193,7 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 	if p.gone || !p.fits(r) {
 		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", r.ID, w.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
 	}
-	if p.used()+w.units > p.limit {
+	if p.taken()+w.units > p.limit {
 		m.count("overcommitted")
 	}
 	if p.gap() > 0 && p.due() > 0 && p.due() < m.now {

@@ -335,14 +335,17 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 			before += other.in(p)
 		}
 	}
-	free, inUse := p.freeFor(r), p.used()
+	wants, taken, names := before+r.in(p), p.taken(), len(p.free)
+	most := p.limit
+	if r.Overcommit {
+		most += p.Overcommit
+	}
 	for _, l := range m.locksOf(p) {
-		if m.names[l.Name].reserved != nil {
-			continue
+		taken -= l.Units
+		if m.names[l.Name].reserved == nil {
+			names += l.Units
 		}
-		free += l.Units
-		inUse -= l.Units
-		if before+r.in(p) <= free || before == 0 && inUse == p.aside() {
+		if (wants+taken <= most || before == 0 && taken == 0) && (p.Units > 0 || wants <= names) {
 			return l.Until
 		}
 	}
@@ -356,7 +359,7 @@ func (m *model) isKeyOfLease(p *modelPool, key string) bool {
 
 // freeFor is how many units p may still grant to r.
 func (p *modelPool) freeFor(r *modelRequest) int {
-	free := p.limit - p.used()
+	free := p.limit - p.taken()
 	if r.Overcommit {
 		free += p.Overcommit
 	}

@@ -22,10 +22,10 @@ func newReserveCommand(a *app) *cobra.Command {
 		Use:   "reserve NAME --reason REASON [--for D]",
 		Short: "take a name out of its pool, such as an account to be repaired",
 		Long: `Reserve is for operators. Nobody is granted the name from now on: it is yours at
-once if it is free, else when its holder ends, ahead of all that wait. It counts as
-in use, nobody has to renew it, and restarts of the proxy change nothing of it. The
-pool goes on with its other names. Those that want this one are told who has it, and
-why; leasectl status lists it.
+once if it is free, else when its holder ends, ahead of all that wait. Nobody has to
+renew it, and restarts of the proxy change nothing of it. The pool goes on with its
+other names: this one counts as in use, but not against a limit below the capacity.
+Those that want it are told who has it, and why; leasectl status lists it.
 
 It ends with the time of --for, which begins now, or when its owner gives it back
 with leasectl release --names, or an operator on the status page. Another operator
