@@ -227,20 +227,23 @@ func (m *model) isFirst(r *modelRequest) bool {
 	return true
 }
 
-// waitsElsewhere is for which pool beside p r waits, for people.
+// waitsElsewhere is for which pool beside p r waits, for people, and why it waits there.
 func (m *model) waitsElsewhere(p *modelPool, r *modelRequest) string {
 	for _, w := range r.wants() {
+		if why := m.lasting(w.pool, r); w.pool != p && why != "" {
+			return "waits for " + w.pool.Type + " too: " + why
+		}
+	}
+	for _, w := range r.wants() {
 		q := w.pool
-		if q == p {
+		if q == p || q.fits(r) && q.due() <= m.now && q.mayPass(r, q.candidatesBefore(r)) &&
+			(q != r.pool || !q.shuts(r) && !q.behindKey(r)) {
 			continue
 		}
-		free := q.fits(r) && !q.tooFew(r) && w.units <= q.capacity() && !m.isPaused(q) && q.due() <= m.now && q.mayPass(r, q.candidatesBefore(r))
-		if q == r.pool && (q.shuts(r) || q.behindKey(r)) {
-			free = false
+		if why := m.reasonHere(q, r); why != "" {
+			return "waits for " + q.Type + " too: " + why
 		}
-		if !free {
-			return "waits for " + q.Type + " too"
-		}
+		return "waits for " + q.Type + " too"
 	}
 	return "behind"
 }
