@@ -55,11 +55,8 @@ func (a *app) reserve(ctx context.Context, name string, d time.Duration, reason 
 	return a.operate(ctx, "nothing is reserved", func(ctx context.Context, client *proxyclient.Client) error {
 		owner := a.holder.Owner()
 		reply, err := client.Reserve(ctx, leaseapi.ReserveRequest{Name: name, Owner: owner, For: leaseapi.Duration(d), Reason: reason})
-		if errors.Is(err, proxyclient.ErrReserved) {
-			return fmt.Errorf("%w: its owner, or an operator who types --owner, gives it back with leasectl release --names %s", err, name)
-		}
 		if err != nil {
-			return err
+			return howToGiveBack(err, name)
 		}
 		r := reply.Reservation
 		when := "nobody is granted it"
@@ -71,6 +68,17 @@ func (a *app) reserve(ctx context.Context, name string, d time.Duration, reason 
 			until = ", for " + inSeconds(r.EndsIn)
 		}
 		a.Notef("reserved %s of %s%s: %s: give it back with leasectl release --names %s", r.Name, reply.Type, until, when, r.Name)
+		if a.output == "json" {
+			return a.printJSON(reply)
+		}
 		return nil
 	})
+}
+
+// howToGiveBack adds to an error about a name that somebody has reserved how it is given back.
+func howToGiveBack(err error, name string) error {
+	if errors.Is(err, proxyclient.ErrReserved) {
+		return fmt.Errorf("%w: its owner, or an operator who types --owner, gives it back with leasectl release --names %s", err, name)
+	}
+	return err
 }
