@@ -143,6 +143,9 @@ func (m *model) settle(due []entry) {
 	for id := range m.superseded {
 		m.fail("%s should be superseded", id)
 	}
+	for name := range m.vanishing {
+		m.fail("%s should be noted as reserved, and in no pool", name)
+	}
 	for id := range m.counting {
 		m.fail("%s should be noted as recounted", id)
 	}

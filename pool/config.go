@@ -207,7 +207,9 @@ func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 func (g *ledger) configure(configs []Config) {
 	before := g.pools
 	var names []string // that were configured
+	var reserved []*slot
 	for _, p := range before {
+		reserved = append(reserved, p.reserved...)
 		names = append(names, p.Names...)
 		for _, r := range p.queue {
 			if r.slot != nil && r.slot.pool == nil && r.key.queue[0] == r {
@@ -239,6 +241,7 @@ func (g *ledger) configure(configs []Config) {
 		}
 	}
 	g.pools = pools
+	g.noteOutOfPools(reserved)
 	for _, p := range g.pools {
 		for _, r := range p.waiters() {
 			g.recount(r)

@@ -84,6 +84,7 @@ func (m *model) apply(changes []Change) {
 			if n := m.names[c.Reserved.Name]; n == nil || n.reserved == nil || *c.Reserved != n.reservation() {
 				m.fail("reserved %+v, want %+v", c.Reserved, n)
 			}
+			delete(m.vanishing, c.Reserved.Name)
 		case NameGivenBack:
 			m.applyGivenBack(*c.Reserved)
 		case Paced:

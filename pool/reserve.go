@@ -193,6 +193,15 @@ func (g *ledger) noteReserved(kind Kind, sl *slot) {
 	g.note(kind).Reserved = &value
 }
 
+// noteOutOfPools notes those of reserved that no pool has: nobody sees them until one has them again.
+func (g *ledger) noteOutOfPools(reserved []*slot) {
+	for _, sl := range reserved {
+		if sl.pool == nil {
+			g.noteReserved(NameReserved, sl)
+		}
+	}
+}
+
 // findReserved lists the names of p that are reserved, after a change of its names.
 func (p *pool) findReserved(g *ledger) {
 	for _, name := range p.Names {

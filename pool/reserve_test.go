@@ -182,12 +182,21 @@ func TestReservationsBesideLimit(t *testing.T) {
 func TestReservationOutlivesConfiguration(t *testing.T) {
 	set := one(t, 2)
 	reserve(t, set, 0, "t-1", "alice", 0)
-	for _, names := range [][]string{{"t-0"}, {"t-0", "t-1"}} {
+	set.Drain()
+	for i, names := range [][]string{{"t-0"}, {"t-0"}, {"t-0", "t-1"}} {
 		if err := set.Reconfigure(0, []Config{{Type: "t", Names: names}}); err != nil {
 			t.Fatal(err)
 		}
 		if p := set.Pools(0)[0]; p.InUse != len(names)-1 || len(p.Reserved) != p.InUse {
 			t.Errorf("%+v", p)
+		}
+		if changes := set.Drain(); (i == 0) != (len(changes) == 1) || i == 0 && (changes[0].Kind != NameReserved || changes[0].Reserved.Type != "") {
+			t.Errorf("changes %q", words(changes))
+		}
+		if names[len(names)-1] == "t-0" { // a restart says it, too
+			if changes := restarted(t, set, of("t", names...)).Drain(); len(changes) != 1 || changes[0].Reserved.Type != "" {
+				t.Errorf("changes %q", words(changes))
+			}
 		}
 	}
 	must(t, set, 0, req("a"), "t-0")
