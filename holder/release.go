@@ -274,7 +274,11 @@ func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, 
 // saySettled tells the user what a release did not do, and returns the names that it did release.
 func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
 	for _, lost := range reply.Stale {
-		h.Reporter.Notef("%s is not released: %s", lost.Name, leaseapi.Printable(lost.Reason))
+		why := leaseapi.Printable(lost.Reason)
+		if why == leaseapi.ReasonReserved {
+			why = "another has reserved it: leasectl status says who, and why"
+		}
+		h.Reporter.Notef("%s is not released: %s", lost.Name, why)
 	}
 	released = slices.Clone(reply.Released)
 	for _, lost := range reply.Over {

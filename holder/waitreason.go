@@ -22,23 +22,16 @@ func (l *Lease) markOwn(q leaseapi.Queued) leaseapi.Queued {
 	case name != "" && strings.HasPrefix(q.Reason, leaseapi.NameHeld(name, "")):
 	case l.record.Owner != "" && q.Reason == leaseapi.WaitKey+leaseapi.HeldBy+leaseapi.Printable(l.record.Owner):
 		q.Reason = leaseapi.WaitKey + leaseapi.HeldBy + "yourself"
-	case q.Reason == leaseapi.WaitFull || strings.HasPrefix(q.Reason, leaseapi.WaitWants+" "):
-		q.Reason += l.heldAround(l.record.Type)
 	default:
-		if typ, ok := waitsFor(q.Reason); ok {
+		typ, why, elsewhere := leaseapi.WaitedFor(q.Reason)
+		if !elsewhere {
+			typ, why = l.record.Type, q.Reason
+		}
+		if why == leaseapi.WaitFull || strings.HasPrefix(why, leaseapi.WaitWants+" ") || elsewhere && why == "" {
 			q.Reason += l.heldAround(typ)
 		}
 	}
 	return q
-}
-
-// waitsFor returns for which other pool a request of several waits, if that is the reason.
-func waitsFor(reason string) (typ string, ok bool) {
-	typ, ok = strings.CutPrefix(reason, leaseapi.WaitFor+" ")
-	if ok {
-		typ, ok = strings.CutSuffix(typ, " too")
-	}
-	return typ, ok
 }
 
 // heldAround names the leases of a type that the exec around this process holds, to be appended to
@@ -96,8 +89,8 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	return q
 }
 
-// queueOfAll is queueOf for the pool of r.Type, and says for which of its other pools r waited if that
-// one had room. Nil: there is no such pool.
+// queueOfAll is queueOf for the pool of r.Type, and says for which of its other pools r waited, and why,
+// if that one had room. Nil: there is no such pool.
 func queueOfAll(pools []leaseapi.Pool, r Request) *leaseapi.Queued {
 	queue := func(r Request) *leaseapi.Queued {
 		for _, p := range pools {
@@ -113,7 +106,7 @@ func queueOfAll(pools []leaseapi.Pool, r Request) *leaseapi.Queued {
 	}
 	for _, also := range r.Also {
 		if other := queue(Request{Type: also.Type, Count: also.Count}); other != nil && other.Reason != "" {
-			q.Reason = leaseapi.WaitFor + " " + also.Type + " too"
+			q.Reason = leaseapi.WaitsFor(also.Type, other.Reason)
 			break
 		}
 	}
@@ -149,6 +142,8 @@ func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 		q.Reason = leaseapi.WaitPaused + ": " + p.Paused
 	case held != "":
 		q.Reason = held
+	case p.Reserved > 0 && r.Count > p.Capacity-p.Reserved:
+		q.Reason = leaseapi.WantsMore(r.Count, p.Reserved, p.Capacity)
 	case p.InUse >= limit:
 		q.Reason = leaseapi.WaitFull
 	case p.Waiting == 0 && r.Items == nil && r.Count > limit-p.InUse:

@@ -31,6 +31,8 @@ func TestQueueOf(t *testing.T) {
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Leases: named}, Request{Name: "aws-4"}, ""},
 		{leaseapi.Pool{Capacity: 2, InUse: 2, Reservations: taken}, Request{Name: "aws-3"}, "wants aws-3, reserved by alice: repair"},
 		{leaseapi.Pool{Capacity: 2, InUse: 2, Reservations: taken}, Request{Name: "aws-4"}, "full"},
+		{leaseapi.Pool{Capacity: 3, InUse: 3, Reserved: 2}, Request{Count: 2}, "wants 2, 2 of 3 reserved"},
+		{leaseapi.Pool{Capacity: 3, InUse: 3, Reserved: 1}, Request{Count: 2}, "full"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, NextGrantIn: 1, Waiting: 1}, Request{Count: 2}, "paced"},
 		{leaseapi.Pool{Capacity: 9, InUse: 7, NextGrantIn: 1}, Request{Count: 5}, "wants 5"},
 		{leaseapi.Pool{Capacity: 2, InUse: 1, Waiting: 1}, Request{}, "behind"},
@@ -47,7 +49,7 @@ func TestQueueOf(t *testing.T) {
 	}
 }
 
-// A request of several pools is told which other pool is full, if the first has room.
+// A request of several pools is told which other pool has no room, and why, if the first has room.
 func TestQueueOfAll(t *testing.T) {
 	pools := []leaseapi.Pool{
 		{Type: "free", Capacity: 2, InUse: 1}, {Type: "free-2", Capacity: 2},
@@ -60,8 +62,8 @@ func TestQueueOfAll(t *testing.T) {
 	}{
 		{"free", nil, ""},
 		{"free", []leaseapi.Also{{Type: "free-2"}, {Type: "hidden"}}, ""},
-		{"free", []leaseapi.Also{{Type: "free-2", Count: 2}, {Type: "full"}, {Type: "full-2"}}, "waits for full too"},
-		{"free", []leaseapi.Also{{Type: "free-2", Count: 3}, {Type: "full"}}, "waits for free-2 too"},
+		{"free", []leaseapi.Also{{Type: "free-2", Count: 2}, {Type: "full"}, {Type: "full-2"}}, "waits for full too: full"},
+		{"free", []leaseapi.Also{{Type: "free-2", Count: 3}, {Type: "full"}}, "waits for free-2 too: wants 3"},
 		{"full", []leaseapi.Also{{Type: "full-2"}}, "full"},
 	} {
 		q := queueOfAll(pools, Request{Type: tt.typ, Also: tt.also})

@@ -31,7 +31,7 @@ func ParseAlso(text string) (a Also, err error) {
 	if i := strings.LastIndexByte(text, '='); i >= 0 {
 		n, err := strconv.ParseUint(text[i+1:], 10, 31)
 		if err != nil || n == 0 {
-			return Also{}, fmt.Errorf("%q is neither a type nor TYPE=N with a number N from 1 on", Shorten(text))
+			return Also{}, fmt.Errorf("%q is neither a type nor TYPE=N with a number N from 1 on: of a type with an equals sign, say the number, too", Shorten(text))
 		}
 		a = Also{Type: text[:i], Count: int(n)}
 	}

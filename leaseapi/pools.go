@@ -1,6 +1,10 @@
 package leaseapi
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Query parameters of GET [PathPools]. Its answers are pages.
 const (
@@ -99,13 +103,13 @@ type Waiter struct {
 const (
 	WaitFull   = "full"            // all names are in use
 	WaitPaced  = "paced"           // the pace holds the next grant back
-	WaitWants  = "wants"           // " N" follows: the request asks for N, and fewer are free; or what [NameHeld] or [NameReserved] says
+	WaitWants  = "wants"           // " N" follows: the request asks for N, and fewer are free; or what [NameHeld], [NameReserved] or [WantsMore] says
 	WaitBehind = "behind"          // free names or units go to the waiters before it
 	WaitKey    = "key"             // another request holds the key; [HeldBy] and its owner follow, if it has one
 	WaitWriter = "behind a writer" // of its key: the holders read the key, too, but a request that writes it waits ahead
 	WaitLocked = "lock delay of"   // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
 	WaitJoined = "joined"          // waits for the end of another request's run
-	WaitFor    = "waits for"       // " TYPE too" follows: a request of several pools waits for one of the others
+	WaitFor    = "waits for"       // " TYPE too: WHY" follows: a request of several pools waits for one of the others; see [WaitsFor]
 	WaitPaused = "paused"          // an operator has paused the pool; ": " and the reason follow
 )
 
@@ -118,6 +122,33 @@ func NameHeld(name, owner string) string {
 		return WaitWants + " " + name
 	}
 	return WaitWants + " " + name + "," + HeldBy + owner
+}
+
+// WaitsFor returns why a request of several pools waits in one of them, if it waits for that of a type,
+// and why it waits there, which may be empty.
+func WaitsFor(typ, why string) string {
+	reason := WaitFor + " " + typ + " too"
+	if why != "" {
+		reason += ": " + why
+	}
+	return reason
+}
+
+// WaitedFor is the reverse of [WaitsFor]; false if reason is another.
+func WaitedFor(reason string) (typ, why string, ok bool) {
+	typ, ok = strings.CutPrefix(reason, WaitFor+" ")
+	if !ok {
+		return "", "", false
+	}
+	if typ, why, ok = strings.Cut(typ, " too: "); !ok { // from an older server, or without a reason
+		typ, ok = strings.CutSuffix(typ, " too")
+	}
+	return typ, why, ok
+}
+
+// WantsMore returns why a request waits that wants more names of a pool than reservations leave there.
+func WantsMore(units, reserved, capacity int) string {
+	return fmt.Sprintf("%s %d, %d of %d reserved", WaitWants, units, reserved, capacity)
 }
 
 // NameReserved returns why a request waits that wants a name which a person has reserved.

@@ -143,6 +143,12 @@ func (m *model) settle(due []entry) {
 	for id := range m.superseded {
 		m.fail("%s should be superseded", id)
 	}
+	for name := range m.vanishing {
+		m.fail("%s should be noted as reserved, and in no pool", name)
+	}
+	for id := range m.counting {
+		m.fail("%s should be noted as recounted", id)
+	}
 	if len(m.expected)+len(m.told)+len(m.passed) > 0 {
 		m.fail("%+v should be noted, and %+v and %+v were", m.expected, m.told, m.passed)
 	}

@@ -174,7 +174,10 @@ func (g *ledger) dismiss(r *request) {
 				return
 			}
 		}
-		return // see isShut
+		if w := r.whole(); w.pool.hasNoCost(w.Request) {
+			g.drop(w, ErrNoCost)
+		}
+		return // about too few units see isShut
 	}
 	for _, f := range append(slices.Clone(r.followers), r) {
 		if err := r.pool.neverServes(f); err != nil {

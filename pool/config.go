@@ -186,11 +186,13 @@ func (c Cost) check(units int) error {
 //     is granted there when it is free.
 //   - The reports on the leases of a pool, and the limit that they led to, stay if its type is
 //     removed and put back.
+//   - The units that a pool computed for a waiter stay. But a waiter that says no count wants one name
+//     if its pool has names now.
 //   - Waiters that their pool can no longer serve are dropped: with [ErrUnknownType] if the pool
-//     is gone, with [ErrTooMany] if they want more units than it has now, with [ErrNotInPool] if
-//     they want a name that it no longer has, and with [ErrNoOvercommit] if they may exceed the
-//     limit and the pool no longer has an overcommit. Those that have joined a run wait for its
-//     result first.
+//     is gone, with [ErrTooMany] if they want more units than it has now, with [ErrNoCost] if they
+//     say a number of items and it has names now, with [ErrNotInPool] if they want a name that it no
+//     longer has, and with [ErrNoOvercommit] if they may exceed the limit and the pool no longer has
+//     an overcommit. Those that have joined a run wait for its result first.
 func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 	if err := Check(configs); err != nil {
 		return err
@@ -205,7 +207,9 @@ func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 func (g *ledger) configure(configs []Config) {
 	before := g.pools
 	var names []string // that were configured
+	var reserved []*slot
 	for _, p := range before {
+		reserved = append(reserved, p.reserved...)
 		names = append(names, p.Names...)
 		for _, r := range p.queue {
 			if r.slot != nil && r.slot.pool == nil && r.key.queue[0] == r {
@@ -237,6 +241,12 @@ func (g *ledger) configure(configs []Config) {
 		}
 	}
 	g.pools = pools
+	g.noteOutOfPools(reserved)
+	for _, p := range g.pools {
+		for _, r := range p.waiters() {
+			g.recount(r)
+		}
+	}
 	for _, p := range g.pools {
 		g.refill(p)
 		for _, r := range slices.Clone(p.queue) {
@@ -260,6 +270,26 @@ func (g *ledger) configure(configs []Config) {
 		}
 		return true
 	})
+}
+
+// recount makes r, which waits and says no count, want one name of each of its pools that is a listed
+// one now: a counted pool may have computed more units for it, which a client does not expect to be
+// names.
+func (g *ledger) recount(r *request) {
+	changed := false
+	for seat := range r.allSeats {
+		p := seat.pool
+		if p.retired || p.counted() || seat.saysCount() || seat.units == 1 {
+			continue
+		}
+		if r.leader == nil { // it stands in the queue
+			p.wanted += 1 - seat.units
+		}
+		seat.units, changed = 1, true
+	}
+	if changed {
+		g.noteWaiter(Recounted, r)
+	}
 }
 
 // refill sets the stock of p to those of p's names that are free. Names that were free before
@@ -437,3 +467,6 @@ func (c Config) unitsOf(q Request) (int, error) {
 	}
 	return max(c.Unknown, 1), nil
 }
+
+// hasNoCost reports whether the pool has names, and q is for as many as a number of items costs.
+func (c Config) hasNoCost(q Request) bool { return !c.counted() && q.HasItems && !q.saysCount() }

@@ -2,8 +2,6 @@ package pool
 
 import (
 	"cmp"
-	"fmt"
-	"iter"
 	"slices"
 	"sort"
 	"strconv"
@@ -15,20 +13,38 @@ import (
 // reason returns why r waits for p, as [WaiterStatus] has it, if the requests ahead of r want
 // before units.
 func (g *ledger) reason(p *pool, before int, r *request) string {
-	if pause, ok := g.pauses[p.Type]; ok && !r.Overcommit {
-		return leaseapi.WaitPaused + ": " + pause.Reason
+	if why := g.whyShut(p, r); why != "" {
+		return why
 	}
-	w := r.whole()
-	switch {
-	case r.slot != nil && !r.slot.free():
-		return r.slot.whyNotFree()
-	case w.shut && p.tooFewLeft(r):
-		return p.wantsMore(r)
-	case w.shut && r.units > p.Capacity():
-		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
-	case w.shut, w != r && w.key != nil && (w.key.busy(w) || w.key.firstAhead(w) != nil):
+	if w := r.whole(); w.shut || w != r && w.key != nil && (w.key.busy(w) || w.key.firstAhead(w) != nil) {
 		return g.waitsElsewhere(p, r)
 	}
+	if why := g.reasonNow(p, before, r); why != "" || r.away() {
+		return why
+	}
+	return g.waitsElsewhere(p, r)
+}
+
+// whyShut returns the reason of r for what may last in p: see isShut. It is empty if there is no such
+// thing.
+func (g *ledger) whyShut(p *pool, r *request) string {
+	pause, paused := g.pauses[p.Type]
+	switch {
+	case paused && !r.Overcommit:
+		return leaseapi.WaitPaused + ": " + pause.Reason
+	case r.slot != nil && !r.slot.free():
+		return r.slot.whyNotFree()
+	case p.tooFewLeft(r):
+		return leaseapi.WantsMore(r.units, len(p.reserved), p.Capacity())
+	case r.units > p.Capacity():
+		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
+	}
+	return ""
+}
+
+// reasonNow returns why r waits for p as p is now, with no regard to its other pools. It is empty if r
+// could be granted there, or only its client is away.
+func (g *ledger) reasonNow(p *pool, before int, r *request) string {
 	switch k := p.keys[r.Key]; {
 	case k.busy(r) && len(k.leases) == 0:
 		return leaseapi.WaitLocked + " " + k.lock.Name
@@ -56,25 +72,24 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 		return leaseapi.WaitLocked + " " + lock.Name
 	case (away || next) && !fits:
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
-	case away:
+	case away, next && fits && r.several():
 		return ""
-	case next && fits && r.several():
-		return g.waitsElsewhere(p, r)
 	}
 	return leaseapi.WaitBehind
 }
 
-// wantsMore is the reason of a request that wants more names than the reservations leave.
-func (p *pool) wantsMore(r *request) string {
-	return fmt.Sprintf("%s %d, %d of %d reserved", leaseapi.WaitWants, r.units, len(p.reserved), p.Capacity())
-}
-
-// waitsElsewhere says for which pool beside p r waits.
+// waitsElsewhere says for which pool beside p r waits, and why it waits there: first of all for one that
+// shuts it out.
 func (g *ledger) waitsElsewhere(p *pool, r *request) string {
 	for seat := range r.allSeats {
+		if why := g.whyShut(seat.pool, seat); seat.pool != p && why != "" {
+			return leaseapi.WaitsFor(seat.Type, why)
+		}
+	}
+	for seat := range r.allSeats {
 		q := seat.pool
-		if q != p && (g.paused(q) || seat.units > q.Capacity() || q.tooFewLeft(seat) || !q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
-			return leaseapi.WaitFor + " " + q.Type + " too"
+		if q != p && (!q.fits(seat) || !q.isNext(seat) || q.due() > g.now) {
+			return leaseapi.WaitsFor(q.Type, g.reasonNow(q, q.before(q.queue.search(seat)+1), seat))
 		}
 	}
 	return leaseapi.WaitBehind
@@ -124,15 +139,19 @@ func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time
 	if !g.open(p, r) || p.lacksForGood(r) {
 		return 0, 0, false
 	}
-	if missing := p.missing(before.most, r); missing > 0 {
-		g.refresh(p)
-		free := p.free(r.Overcommit)
-		likely, most = p.outlook.freed(g.now, missing, free)
+	if n, names := p.missing(before.most, r).most(); n > 0 {
+		p.outlook.refresh(p, names)
+		free := p.leasesLeft()
+		if !names || p.counted() {
+			free = p.ceiling(r.Overcommit) - p.taken()
+		}
+		likely, most = p.outlook.freed(g.now, n, free)
 		if most == 0 {
 			return 0, 0, false
 		}
 		if before.least < before.most {
-			soonest, _ := p.outlook.freed(g.now, p.missing(before.least, r), free)
+			n, _ := p.missing(before.least, r).most()
+			soonest, _ := p.outlook.freed(g.now, n, free)
 			likely = min(likely, soonest)
 		}
 	}
@@ -151,13 +170,6 @@ func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time
 		likely, most = max(likely, paced(before.least)), max(most, paced(before.most))
 	}
 	return min(likely, longestEstimate), min(most, longestEstimate), true
-}
-
-// refresh brings the outlook of p up to date.
-func (g *ledger) refresh(p *pool) {
-	if !p.outlook.fresh {
-		p.outlook.refresh(&p.past, p.all, p.allLocked)
-	}
 }
 
 // keyFreed returns how long it takes until the key of r is free; false if that is unknown, for
@@ -188,7 +200,7 @@ func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok b
 		}
 	}
 	likely, most = freed-g.now, freed-g.now
-	g.refresh(p)
+	p.outlook.refresh(p, p.outlook.names)
 	for _, l := range leases {
 		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
@@ -207,6 +219,7 @@ const longestEstimate = 1000 * DefaultTTL
 // ends falls as time passes, and does not start over.
 type outlook struct {
 	fresh   bool
+	names   bool          // of what frees a name, not a unit of the limit: see missing
 	typical time.Duration // how long a lease is usually held
 	longest time.Duration // how long at most, lately
 	known   bool          // both are known
@@ -238,20 +251,37 @@ func (e endings) sortAndSum() {
 // invalidate makes the next estimate look at all leases anew.
 func (o *outlook) invalidate() { o.fresh = false }
 
-// refresh computes the outlook from the leases and lock delays of a pool, and from past, which
-// says how long earlier leases were held.
-func (o *outlook) refresh(past *history, leases iter.Seq[Lease], locks iter.Seq[Locked]) {
-	o.fresh, o.known = true, past.known()
-	o.typical, o.longest = past.spread()
-	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
-	for l := range leases {
-		soonest, latest := o.ends(&l)
-		o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
-		o.latest = append(o.latest, ending{at: latest, units: l.Units})
+// refresh brings the outlook of p up to date: from its leases, its lock delays and its reservations that
+// end by themselves, as far as their ends free names, or units of the limit; and from how long earlier
+// leases were held.
+func (o *outlook) refresh(p *pool, names bool) {
+	if o.fresh && o.names == names {
+		return
 	}
-	for l := range locks {
-		over := ending{at: l.Until, units: l.Units}
-		o.soonest, o.latest = append(o.soonest, over), append(o.latest, over)
+	o.fresh, o.names, o.known = true, names, p.past.known()
+	o.typical, o.longest = p.past.spread()
+	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
+	frees := func(sl *slot) bool { return !names || sl.reserved == nil }
+	for _, l := range p.held.items {
+		if frees(l.slot) {
+			soonest, latest := o.ends(&l.Lease)
+			o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
+			o.latest = append(o.latest, ending{at: latest, units: l.Units})
+		}
+	}
+	over := func(at time.Duration, units int) {
+		end := ending{at: at, units: units}
+		o.soonest, o.latest = append(o.soonest, end), append(o.latest, end)
+	}
+	for _, l := range p.locks {
+		if frees(l.slot) {
+			over(l.Until, l.Units)
+		}
+	}
+	for _, sl := range p.reserved {
+		if until := sl.reserved.Until; names && until > 0 {
+			over(until, 1)
+		}
 	}
 	o.soonest.sortAndSum()
 	o.latest.sortAndSum()

@@ -306,8 +306,15 @@ func (r *request) removeLease(l *lease) {
 	r.leases = r.leases[1:]
 }
 
-// inUse returns how many units are held, reserved, or withheld by the lock delay.
-func (p *pool) inUse() int { return p.heldUnits + p.locked + p.setAside() }
+// taken returns how many units are held, or withheld by the lock delay: these count against the limit.
+func (p *pool) taken() int { return p.heldUnits + p.locked }
+
+// inUse returns how many units of the limit cannot be granted. Names that are reserved and nothing else
+// are out of the capacity, so they count as far as they are more than a limit below the capacity leaves
+// unused anyway: nobody works there, so they take nothing of what jobs share.
+func (p *pool) inUse() int {
+	return p.taken() + max(0, p.setAside()-(p.Capacity()-p.limit.now()))
+}
 
 // ceiling returns how many units may be in use after a grant.
 func (p *pool) ceiling(overcommit bool) int {
@@ -317,10 +324,10 @@ func (p *pool) ceiling(overcommit bool) int {
 	return p.limit.now()
 }
 
-// free returns how many units can be granted. Units in use count even if they are no longer
+// free returns how many units can be granted. Units that are taken count even if they are no longer
 // configured, so the result may be negative.
 func (p *pool) free(overcommit bool) int {
-	units := p.ceiling(overcommit) - p.inUse()
+	units := p.ceiling(overcommit) - p.taken()
 	if p.counted() {
 		return units
 	}
@@ -335,15 +342,15 @@ func (p *pool) leasesLeft() int {
 	return len(p.stock)
 }
 
-// hasRoom reports whether units may be in use beside inUse others. A request above the limit
-// may be in use alone, beside reservations: otherwise it would never be granted, and block the queue.
-func (p *pool) hasRoom(units, inUse int, overcommit bool) bool {
-	return inUse+units <= p.ceiling(overcommit) || inUse == p.setAside() && units <= p.Capacity()
+// hasRoom reports whether units may be taken beside others. A request above the limit may have them
+// alone: otherwise it would never be granted, and block the queue.
+func (p *pool) hasRoom(units, others int, overcommit bool) bool {
+	return others+units <= p.ceiling(overcommit) || others == 0 && units <= p.Capacity()
 }
 
 // fits reports whether there is room for r beside what is in use.
 func (p *pool) fits(r *request) bool {
-	return p.leasesFor(r) <= p.leasesLeft() && p.hasRoom(r.units, p.inUse(), r.Overcommit)
+	return p.leasesFor(r) <= p.leasesLeft() && p.hasRoom(r.units, p.taken(), r.Overcommit)
 }
 
 // lacks returns how many units must come free before the request whose turn is next fits; zero
@@ -357,31 +364,43 @@ func (p *pool) lacks() int {
 	if p.fits(next) {
 		return 0
 	}
-	return max(1, p.missing(0, next))
+	n, _ := p.missing(0, next).most()
+	return max(1, n)
 }
 
-// missing returns how many units must come free before r fits, if the requests ahead of r want
-// before units; zero or less if r fits. If r is next, it fits at the latest when nothing is in
-// use: see hasRoom.
-func (p *pool) missing(before int, r *request) int {
-	units := before + r.units - p.free(r.Overcommit)
-	if before == 0 && !p.tooFewLeft(r) {
-		return min(units, p.inUse()-p.setAside())
+// missing is what must come free before a request fits: so many units of the limit, and so many names
+// of a listed pool. The end of a lease frees both, but only the former if the name is reserved; the end
+// of a reservation frees a name. None are missing if a number is zero or less.
+type missing struct{ units, names int }
+
+// missing returns what r misses, if the requests ahead of r want before units. If r is next, it fits
+// at the latest when nothing is taken: see hasRoom.
+func (p *pool) missing(before int, r *request) missing {
+	units := before + r.units
+	m := missing{units: units - p.ceiling(r.Overcommit) + p.taken(), names: units - p.leasesLeft()}
+	if before == 0 {
+		m.units = min(m.units, p.taken())
 	}
-	return units
+	if p.counted() {
+		m.names = m.units
+	}
+	return m
 }
 
-// lockDelayOf returns the lock delay whose end frees the last of the missing units; nil if
-// leases must end, too.
-func (p *pool) lockDelayOf(missing int) *lock {
-	if missing > p.locked {
+// most returns the greater number, and whether it is that of the names.
+func (m missing) most() (n int, names bool) { return max(m.units, m.names), m.names >= m.units }
+
+// lockDelayOf returns the lock delay whose end frees the last of what is missing; nil if leases must
+// end, too.
+func (p *pool) lockDelayOf(m missing) *lock {
+	if n, _ := m.most(); n > p.locked {
 		return nil
 	}
 	for _, l := range p.locks {
-		if l.slot.reserved != nil { // its end frees nothing
-			continue
+		if m.units -= l.Units; l.slot.reserved == nil {
+			m.names -= l.Units
 		}
-		if missing -= l.Units; missing <= 0 {
+		if n, _ := m.most(); n <= 0 {
 			return l
 		}
 	}
@@ -409,6 +428,8 @@ func (p *pool) neverServes(r *request) error {
 	switch {
 	case p.retired:
 		return ErrUnknownType
+	case p.hasNoCost(r.Request):
+		return ErrNoCost
 	case r.units > p.Capacity():
 		return p.tooMany(r.units)
 	case r.Name != "" && (p.counted() || r.units != 1 || r.Key != "" || r.Coalesce != 0):

@@ -352,14 +352,15 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 	if units > p.Capacity() {
 		return p.tooMany(units)
 	}
-	others := p.inUse() - l.Units
-	refused := &NoRoomError{Need: units - l.Units, Free: max(0, p.limit.now()-p.inUse()), Held: l.Units}
+	others := p.taken() - l.Units
+	refused := &NoRoomError{Need: units - l.Units, Free: max(0, p.limit.now()-p.taken()), Held: l.Units}
 	if pause, paused := g.pauses[p.Type]; paused {
 		refused.Paused = pause.Reason
 		return refused
 	}
 	if !p.hasRoom(units, others, false) {
-		if l := p.lockDelayOf(min(others+units-p.limit.now(), others)); l != nil {
+		more := min(others+units-p.limit.now(), others)
+		if l := p.lockDelayOf(missing{more, more}); l != nil {
 			refused.Locked = l.Name
 		}
 		return refused

@@ -306,6 +306,7 @@ const (
 	Missed                    // the client of Waiter must come back, after a restart or a stall
 	Returned                  // the client of Waiter has come back
 	Overtaken                 // more units went ahead of Waiter, which did not fit
+	Recounted                 // Waiter wants another number of units, since its pool has names now
 	Moved                     // an operator gave Waiter another priority
 	Dropped                   // the waiter ID is off the queue without a lease
 	Resized                   // a resize of Lease was decided; it had Before units, as many as now if it was refused
@@ -316,7 +317,7 @@ const (
 	Named                     // Naming counts from now on
 	Paused                    // an operator has stopped a pool, perhaps again: Pause
 	Resumed                   // Pause is over
-	NameReserved              // Reserved counts from now on, perhaps in the place of one of the same name
+	NameReserved              // Reserved counts from now on, perhaps in the place of one of the same name; or no pool has its name now, and it has no Type
 	NameGivenBack             // Reserved is over
 	ReportCounted             // Reported counts
 	Adapted                   // Reports count from now on
@@ -334,7 +335,7 @@ type Change struct {
 	Before   int       // Resized: units
 	Reason   Reason    // Done
 	Ended    Ended     // Remembered, Forgotten; ReportCounted of a lease that has ended: as it is afterwards
-	Waiter   *Waiter   // Queued, Joined, Missed, Returned, Overtaken, Moved: as it is afterwards
+	Waiter   *Waiter   // Queued, Joined, Missed, Returned, Overtaken, Recounted, Moved: as it is afterwards
 	Locked   *Locked   // LockBegun, LockOver
 	Pacing   *Pacing   // Paced
 	Naming   *Naming   // Named

@@ -58,6 +58,13 @@ func (m *model) apply(changes []Change) {
 				m.fail("moved %+v, want %+v", c.Waiter, r)
 			}
 			m.count("moved")
+		case Recounted:
+			r := m.requests[c.Waiter.ID]
+			if want := r.waiter(); !m.counting[c.Waiter.ID] || *c.Waiter != want.asNoted(c) {
+				m.fail("recounted %+v, want %+v", c.Waiter, want)
+			}
+			delete(m.counting, c.Waiter.ID)
+			m.count("recounted")
 		case Missed, Returned:
 			if r := m.requests[c.Waiter.ID]; r == nil || !r.queued || r.missed != (c.Kind == Missed) || *c.Waiter != r.waiter() {
 				m.fail("now waits %+v, want %+v", c.Waiter, r)
@@ -77,6 +84,7 @@ func (m *model) apply(changes []Change) {
 			if n := m.names[c.Reserved.Name]; n == nil || n.reserved == nil || *c.Reserved != n.reservation() {
 				m.fail("reserved %+v, want %+v", c.Reserved, n)
 			}
+			delete(m.vanishing, c.Reserved.Name)
 		case NameGivenBack:
 			m.applyGivenBack(*c.Reserved)
 		case Paced:
@@ -186,7 +194,7 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 	if p.gone || !p.fits(r) {
 		m.fail("%s was granted %d units: %d of %d in use, %d names free, due at %v, paused %v", r.ID, w.units, p.inUse, p.limit, len(p.free), p.due(), m.pauses[p.Type])
 	}
-	if p.used()+w.units > p.limit {
+	if p.taken()+w.units > p.limit {
 		m.count("overcommitted")
 	}
 	if p.gap() > 0 && p.due() > 0 && p.due() < m.now {

@@ -159,6 +159,8 @@ func (m *model) dismiss(r *modelRequest) {
 	if r.several() {
 		if slices.ContainsFunc(r.wants(), func(w want) bool { return w.pool.gone }) {
 			m.leaving[r.ID] = ErrUnknownType
+		} else if r.lacksCost() {
+			m.leaving[r.ID] = ErrNoCost
 		}
 		return
 	}
@@ -166,6 +168,8 @@ func (m *model) dismiss(r *modelRequest) {
 		switch {
 		case p.gone:
 			m.leaving[member.ID] = ErrUnknownType
+		case member.lacksCost():
+			m.leaving[member.ID] = ErrNoCost
 		case member.units > p.capacity():
 			m.leaving[member.ID] = ErrTooMany
 		case member.Name != "" && p.Units > 0:
@@ -186,10 +190,10 @@ func (m *model) applyNote(c Change) {
 		m.applyArrival(c)
 	case len(m.expected) > 0 && m.expected[0].kind == c.Kind && m.expected[0].r.ID == c.Waiter.ID:
 		want := m.expected[0].r.waiter()
-		if c.Waiter.KeptUntil == 0 { // a restart notes first this, and then that the waiter is missed
-			want.HoldsUntil, want.KeptUntil = 0, 0
+		if m.counting[want.ID] { // a restart notes that later
+			want.Units, want.AlsoUnits = c.Waiter.Units, c.Waiter.AlsoUnits
 		}
-		if *c.Waiter != want {
+		if *c.Waiter != want.asNoted(c) {
 			m.fail("waits %+v, want %+v", *c.Waiter, want)
 		}
 		m.expected = m.expected[1:]
@@ -198,6 +202,14 @@ func (m *model) applyNote(c Change) {
 	default:
 		m.fail("%s was queued, and did not ask", c.Waiter.ID)
 	}
+}
+
+// asNoted is w as c has it: a restart notes first c, and then that the waiter is missed.
+func (w Waiter) asNoted(c Change) Waiter {
+	if c.Waiter.KeptUntil == 0 {
+		w.HoldsUntil, w.KeptUntil = 0, 0
+	}
+	return w
 }
 
 // applyArrival: a request that cannot be granted waits, or joins another.

@@ -39,8 +39,11 @@ func (p *modelPool) aside() (n int) {
 	return n
 }
 
-// used is how many units of p are in use.
-func (p *modelPool) used() int { return p.inUse + p.locked + p.aside() }
+// used is how many units of p are in use, for people.
+func (p *modelPool) used() int { return max(p.taken(), p.taken()+p.aside()+p.limit-p.capacity()) }
+
+// taken is how many of them count against the limit: those that are not only reserved.
+func (p *modelPool) taken() int { return p.inUse + p.locked }
 
 // tooFew says whether the names that are not reserved are too few for r.
 func (p *modelPool) tooFew(r *modelRequest) bool {

@@ -169,7 +169,7 @@ func (m *model) trust(p *modelPool, l EndedLease) {
 func (m *model) uses(l *modelLease) {
 	p := m.pools[l.Type]
 	_, paused := m.pauses[l.Type]
-	if l.request != nil && l.AskedType == "" && !paused && float64(p.used()) >= 0.9*float64(p.limit) {
+	if l.request != nil && l.AskedType == "" && !paused && float64(p.taken()) >= 0.9*float64(p.limit) {
 		l.request.full = true
 	}
 }

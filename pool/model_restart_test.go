@@ -79,7 +79,7 @@ func (d *disk) commit(now time.Duration, failf func(format string, args ...any),
 		case Forgotten:
 			d.Ended = d.Ended[1:]
 			delete(d.granted, c.Ended.ID)
-		case Queued, Joined, Missed, Returned, Overtaken, Moved:
+		case Queued, Joined, Missed, Returned, Overtaken, Recounted, Moved:
 			if !c.Waiter.Anonymous {
 				d.waiters[c.Waiter.ID] = *c.Waiter
 			}
@@ -163,7 +163,7 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 		now: snap.Clock, aging: aging, fail: fail, count: count,
 		pools: map[string]*modelPool{}, names: map[string]*modelName{},
 		requests: map[string]*modelRequest{}, isEnded: map[string]error{}, pauses: map[string]Pause{},
-		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, giving: map[string]bool{}, locking: map[string]Locked{},
+		ending: map[*modelLease]Reason{}, leaving: map[string]error{}, removing: map[string]string{}, counting: map[string]bool{}, vanishing: map[string]bool{}, giving: map[string]bool{}, locking: map[string]Locked{},
 		results: map[string]Result{}, superseded: map[string]*modelRequest{},
 		settling:   map[string]EndedLease{},
 		generation: snap.Generation, named: map[string]int{},
@@ -233,6 +233,11 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 		m.pauses[pause.Type] = pause
 	}
 	m.configure(configs)
+	for name, n := range m.names {
+		if n.reserved != nil && n.pool == nil {
+			m.vanishing[name] = true
+		}
+	}
 	m.compensate()
 	return m
 }
@@ -266,7 +271,10 @@ func (m *model) configure(configs []Config) {
 			}
 		}
 	}
-	for _, n := range m.names {
+	for name, n := range m.names {
+		if n.reserved != nil && n.pool != nil {
+			m.vanishing[name] = true
+		}
 		n.pool = nil
 	}
 	for _, p := range order {
@@ -284,6 +292,7 @@ func (m *model) configure(configs []Config) {
 		p.relimit()
 		for _, name := range c.Names {
 			m.name(name).pool = p
+			delete(m.vanishing, name)
 			if m.names[name].reserved != nil {
 				p.out[name] = true
 			}
@@ -295,6 +304,9 @@ func (m *model) configure(configs []Config) {
 		} else if p.gone {
 			delete(m.pools, p.Type)
 		}
+	}
+	for _, r := range m.waiters {
+		m.recount(r)
 	}
 	for _, p := range append(order, m.order...) {
 		p.free = slices.DeleteFunc(p.free, func(name string) bool { return m.names[name].pool != p })

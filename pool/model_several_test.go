@@ -73,6 +73,26 @@ func (m *model) addWants(r *modelRequest, text string, isUnits bool) bool {
 	return known
 }
 
+// recount expects that r, if it says no count, wants one name of each pool that has names now.
+func (m *model) recount(r *modelRequest) {
+	isListed := func(p *modelPool) bool { return !p.gone && p.Units == 0 }
+	if isListed(r.pool) && (r.Count == 0 || r.Count == 1 && !r.Weighted) && r.units > 1 {
+		r.units, m.counting[r.ID] = 1, true
+	}
+	_, counts := alsoWanted(r.Also)
+	for i, w := range r.more {
+		if isListed(w.pool) && counts[i] == 0 && w.units > 1 {
+			r.more[i].units, m.counting[r.ID] = 1, true
+		}
+	}
+	r.all = nil
+}
+
+// lacksCost says whether r is for as many names as a number of items costs.
+func (r *modelRequest) lacksCost() bool {
+	return r.HasItems && r.pool.Units == 0 && (r.Count == 0 || r.Count == 1 && !r.Weighted)
+}
+
 // alsoUnits is the durable text of the other wants of r.
 func (r *modelRequest) alsoUnits() string {
 	var lines []string
@@ -207,20 +227,23 @@ func (m *model) isFirst(r *modelRequest) bool {
 	return true
 }
 
-// waitsElsewhere is for which pool beside p r waits, for people.
+// waitsElsewhere is for which pool beside p r waits, for people, and why it waits there.
 func (m *model) waitsElsewhere(p *modelPool, r *modelRequest) string {
 	for _, w := range r.wants() {
+		if why := m.lasting(w.pool, r); w.pool != p && why != "" {
+			return "waits for " + w.pool.Type + " too: " + why
+		}
+	}
+	for _, w := range r.wants() {
 		q := w.pool
-		if q == p {
+		if q == p || q.fits(r) && q.due() <= m.now && q.mayPass(r, q.candidatesBefore(r)) &&
+			(q != r.pool || !q.shuts(r) && !q.behindKey(r)) {
 			continue
 		}
-		free := q.fits(r) && !q.tooFew(r) && w.units <= q.capacity() && !m.isPaused(q) && q.due() <= m.now && q.mayPass(r, q.candidatesBefore(r))
-		if q == r.pool && (q.shuts(r) || q.behindKey(r)) {
-			free = false
+		if why := m.reasonHere(q, r); why != "" {
+			return "waits for " + q.Type + " too: " + why
 		}
-		if !free {
-			return "waits for " + q.Type + " too"
-		}
+		return "waits for " + q.Type + " too"
 	}
 	return "behind"
 }

@@ -38,8 +38,10 @@ type model struct {
 	asking    *modelRequest          // a request that is not known yet
 	ending    map[*modelLease]Reason // leases that end now, and why
 	leaving   map[string]error       // waiters that leave now, and what they are told
+	vanishing map[string]bool        // reserved names that no pool has now
 	giving    map[string]bool        // reservations that end now, by name
 	removing  map[string]string      // ids that an operator removes now, and why
+	counting  map[string]bool        // waiters that want another number of units now
 	locking   map[string]Locked      // names that are locked now
 	settling  map[string]EndedLease  // by request whose last lease has ended
 	telling   []Change               // reports that count

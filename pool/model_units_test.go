@@ -24,7 +24,7 @@ func (p *modelPool) fits(r *modelRequest) bool {
 	if p.Units == 0 && r.in(p) > len(p.free) {
 		return false
 	}
-	return p.hasRoom(r, p.used())
+	return p.hasRoom(r, p.taken())
 }
 
 func (p *modelPool) hasRoom(r *modelRequest, beside int) bool {
@@ -32,7 +32,7 @@ func (p *modelPool) hasRoom(r *modelRequest, beside int) bool {
 	if r.Overcommit {
 		most += p.Overcommit
 	}
-	return beside+r.in(p) <= most || beside == p.aside() && r.in(p) <= p.capacity()
+	return beside+r.in(p) <= most || beside == 0 && r.in(p) <= p.capacity()
 }
 
 // mayGo says whether neither a pause nor the pace holds r back.
@@ -224,7 +224,7 @@ func (m *sim) resize(ref Ref, r Resizing) {
 	default:
 		l := n.lease
 		p := m.pools[l.Type]
-		beside := p.used() - l.Units
+		beside := p.taken() - l.Units
 		first := p.first()
 		wantUnits = l.Units
 		decided := true

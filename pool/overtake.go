@@ -44,7 +44,7 @@ func (g *ledger) nextGrant(p *pool) (r, turn *request) {
 	if turn := first.turn(); !first.several() && p.fits(cmp.Or(turn, first)) {
 		return first, turn
 	}
-	if p.free(false) <= 0 && p.inUse() > p.setAside() { // nobody else fits either
+	if p.free(false) <= 0 && p.taken() > 0 { // nobody else fits either
 		return nil, nil
 	}
 	bound, looked := p.bound(), 0

@@ -106,30 +106,6 @@ func (p *pool) waiters() []*request {
 	return all
 }
 
-// all yields the leases of p whose ends free something, in any order.
-func (p *pool) all(yield func(Lease) bool) {
-	for _, l := range p.held.items {
-		if l.slot.reserved == nil && !yield(l.Lease) {
-			return
-		}
-	}
-}
-
-// allLocked yields the lock delays of p whose ends free something, and its reservations that end by
-// themselves as if they were lock delays, in any order.
-func (p *pool) allLocked(yield func(Locked) bool) {
-	for _, l := range p.locks {
-		if l.slot.reserved == nil && !yield(l.Locked) {
-			return
-		}
-	}
-	for _, sl := range p.reserved {
-		if until := sl.reserved.Until; until > 0 && !yield(Locked{Units: 1, Until: until}) {
-			return
-		}
-	}
-}
-
 // slot is a name with its lease or lock delay. After a change of the configuration the lease
 // may belong to another pool than the name.
 type slot struct {
@@ -198,7 +174,7 @@ func valuesOf(held []*lease) []Lease {
 // request is a request that waits, or was granted and has leases left.
 type request struct {
 	Request
-	units   int // how many it wants, fixed when it came
+	units   int // how many it wants, fixed when it came, but for recount
 	pool    *pool
 	slot    *slot  // the name that it wants; nil: any
 	key     *key   // while it is in the queue: its own, or that of the name; nil: it has none

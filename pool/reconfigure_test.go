@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -319,4 +320,81 @@ func TestReconfigureForgetsNames(t *testing.T) {
 	mustReconfigure(t, set, 0, of("t", "first", "a0"))
 	set.Cancel(0, "1")
 	must(t, set, 0, Request{ID: "2", Type: "t", Ask: Ask{Count: 2}}, "a0", "first")
+}
+
+// A request that says no count gets one lease, also if its pool computed more units for it and then
+// became a listed one. Its client expects no more.
+func TestReconfigureFromUnitsToNames(t *testing.T) {
+	listed := of("t", "a", "b", "c", "d")
+	counted := Config{Type: "t", Units: 9, Unknown: 3}
+	costs := Config{Type: "t", Units: 9, Unknown: 3, Cost: &Cost{PerItem: Decimal{billion}}}
+	other := of("o", "o-a", "o-b")
+	unsaid, two := Ask{Weighted: true}, Ask{Weighted: true, Count: 2}
+	items := Ask{Weighted: true, HasItems: true, Items: 3}
+	for _, c := range []struct {
+		what          string
+		before, after Config
+		ask           Ask
+		want          int // units afterwards; zero: it is dropped with ErrNoCost
+		granted       []string
+	}{
+		{"counted becomes listed", counted, listed, unsaid, 1, []string{"a"}},
+		{"counted becomes listed, with a count", counted, listed, two, 2, []string{"a", "b"}},
+		{"listed becomes counted", listed, counted, unsaid, 1, []string{"t-1"}},
+		{"listed becomes counted, with a count", listed, counted, two, 2, []string{"t-1"}},
+		{"items without a cost", costs, listed, items, 0, nil},
+		{"items with another cost", costs, counted, items, 3, []string{"t-1"}},
+	} {
+		merges := c.ask
+		merges.Key, merges.Coalesce = "k", Join
+		first := Ask{Weighted: true, Also: "t"}
+		if c.ask.Count > 0 {
+			first.Also = fmt.Sprint("t=", c.ask.Count)
+		}
+		t.Run(c.what, func(t *testing.T) {
+			set := with(t, c.before, other)
+			if _, err := set.Pause(0, "t", Act{}); err != nil {
+				t.Fatal(err)
+			}
+			ids := []string{"alone", "lead", "follower"}
+			must(t, set, 0, Request{ID: "alone", Type: "t", Ask: c.ask})
+			must(t, set, 0, Request{ID: "lead", Type: "t", Ask: merges})
+			must(t, set, 0, Request{ID: "follower", Type: "t", Ask: merges})
+			if !c.ask.HasItems {
+				ids = append(ids, "several")
+				must(t, set, 0, Request{ID: "several", Type: "o", Ask: first})
+			}
+			check := func(set *Set) {
+				t.Helper()
+				got := map[string]int{}
+				for _, w := range set.Waiters(0, "t", 0, 9) {
+					got[w.ID] = w.Units
+				}
+				for _, id := range ids {
+					if got[id] != c.want {
+						t.Errorf("%s wants %d units, want %d", id, got[id], c.want)
+					}
+				}
+			}
+			back := restarted(t, set, c.after, other)
+			check(back)
+			check(restarted(t, back, c.after, other))
+			check(restarted(t, restarted(t, back, c.before, other), c.after, other))
+
+			set.Drain()
+			mustReconfigure(t, set, 0, c.after, other)
+			check(set)
+			if c.want == 0 {
+				changes := set.Drain()
+				if last := changes[len(changes)-1]; !errors.Is(last.Err, ErrNoCost) {
+					t.Errorf("dropped with %v", last.Err)
+				}
+				return
+			}
+			if _, err := set.Resume(0, "t", Act{}); err != nil {
+				t.Fatal(err)
+			}
+			must(t, set, 0, Request{ID: "alone", Type: "t", Ask: c.ask}, c.granted...)
+		})
+	}
 }

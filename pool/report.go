@@ -209,10 +209,11 @@ type Tally struct {
 // from the reported one is dropped.
 const MaxTally = 64
 
-// noteUse notes whether l, which is about to end, ends while its pool is in full use.
+// noteUse notes whether l, which is about to end, ends while its pool is in full use. Reserved names
+// do not count: they show nothing of what an account bears.
 func (g *ledger) noteUse(l *lease) {
 	if r := l.request; r != nil && l.AskedType == "" {
-		r.full = r.full || !g.paused(l.pool) && full(l.pool.inUse(), l.pool.limit.now())
+		r.full = r.full || !g.paused(l.pool) && full(l.pool.taken(), l.pool.limit.now())
 	}
 }
 

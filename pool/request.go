@@ -137,7 +137,7 @@ func (r Request) same(q Request) bool {
 // Waiter is the durable form of a request that waits. Times are on the lease clock.
 type Waiter struct {
 	Request
-	Units   int    // how many it wants, fixed when it came
+	Units   int    // how many it wants, fixed when it came, unless its pool became a listed one
 	Arrival uint64 // requests with lower numbers came before it
 	Arrived time.Duration
 	Follows string // the id of the request that it has joined; empty: it stands in the queue
@@ -150,7 +150,7 @@ type Waiter struct {
 
 	// Of a request of several pools. Passed is what went ahead of it, in place of Overtaken: the parts
 	// of what may go ahead of any other waiter of the pool, in billionths. AlsoUnits is Also, with how
-	// many units it wants of each pool, fixed when it came.
+	// many units it wants of each pool, fixed likewise.
 	Passed    int
 	AlsoUnits string
 

@@ -61,7 +61,7 @@ var (
 // Reserve takes a name out of its pool for a person, as an act of an operator: at once if the name
 // is free, or else ahead of all waiters when its lease and its lock delay are over. Until it is
 // given back, by [Set.Release] or [Set.GiveBack], or after a duration from now on (zero: no end by
-// itself), nobody is granted the name, and it counts as in use. It stays reserved if it is removed
+// itself), nobody is granted the name. It stays reserved if it is removed
 // from its pool and put back.
 //
 // The owner may reserve the name again, which changes the reason and the end. It fails with
@@ -191,6 +191,15 @@ func (g *ledger) giveBack(sl *slot) {
 func (g *ledger) noteReserved(kind Kind, sl *slot) {
 	value := sl.value()
 	g.note(kind).Reserved = &value
+}
+
+// noteOutOfPools notes those of reserved that no pool has: nobody sees them until one has them again.
+func (g *ledger) noteOutOfPools(reserved []*slot) {
+	for _, sl := range reserved {
+		if sl.pool == nil {
+			g.noteReserved(NameReserved, sl)
+		}
+	}
 }
 
 // findReserved lists the names of p that are reserved, after a change of its names.

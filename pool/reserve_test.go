@@ -182,12 +182,21 @@ func TestReservationsBesideLimit(t *testing.T) {
 func TestReservationOutlivesConfiguration(t *testing.T) {
 	set := one(t, 2)
 	reserve(t, set, 0, "t-1", "alice", 0)
-	for _, names := range [][]string{{"t-0"}, {"t-0", "t-1"}} {
+	set.Drain()
+	for i, names := range [][]string{{"t-0"}, {"t-0"}, {"t-0", "t-1"}} {
 		if err := set.Reconfigure(0, []Config{{Type: "t", Names: names}}); err != nil {
 			t.Fatal(err)
 		}
 		if p := set.Pools(0)[0]; p.InUse != len(names)-1 || len(p.Reserved) != p.InUse {
 			t.Errorf("%+v", p)
+		}
+		if changes := set.Drain(); (i == 0) != (len(changes) == 1) || i == 0 && (changes[0].Kind != NameReserved || changes[0].Reserved.Type != "") {
+			t.Errorf("changes %q", words(changes))
+		}
+		if names[len(names)-1] == "t-0" { // a restart says it, too
+			if changes := restarted(t, set, of("t", names...)).Drain(); len(changes) != 1 || changes[0].Reserved.Type != "" {
+				t.Errorf("changes %q", words(changes))
+			}
 		}
 	}
 	must(t, set, 0, req("a"), "t-0")
@@ -202,5 +211,41 @@ func TestReserveRefused(t *testing.T) {
 		if _, err := set.Reserve(0, name, "alice", 0, Act{}); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
+	}
+}
+
+// Names that are only reserved take nothing of a limit that is smaller than the list, and show nothing of
+// what the account bears. A lease of a reserved name does.
+func TestReservationsTakeNothingOfLimit(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 10), Adapt: &Adapt{Start: 2}})
+	must(t, set, 0, req("a"), "t-0")
+	reserve(t, set, 0, "t-0", "alice", 0)
+	reserve(t, set, 0, "t-8", "alice", 20*s)
+	reserve(t, set, 0, "t-9", "alice", 0)
+	must(t, set, 0, req("b"), "t-1")
+	must(t, set, 0, req("c"))
+	p := set.Pools(0)[0]
+	if p.InUse != 2 || p.Limit != 2 || p.Lacks != 1 || p.Waiters[0].Reason != "full" || p.Waiters[0].EstimateMax != 0 {
+		t.Errorf("%+v", p)
+	}
+	set.Drain()
+	set.Advance(20 * s) // a reservation is over, but two leases are held
+	changed(t, set, "given back t-8")
+	set.Cancel(21*s, "a")
+	changed(t, set, "released t-0", "remembered a", "granted c [t-2]")
+
+	// While one of a limit of two is held, the pool is not in full use, although two names are reserved.
+	set.Cancel(21*s, "b")
+	for _, id := range []string{"c", "d", "e", "f"} {
+		if id != "c" {
+			must(t, set, 22*s, req(id), "t-"+map[string]string{"d": "3", "e": "4", "f": "5"}[id])
+		}
+		if _, err := set.Report(22*s, Report{RequestID: id, Outcome: OutcomeOK}); err != nil {
+			t.Fatal(err)
+		}
+		set.Cancel(22*s, id)
+	}
+	if p := set.Pools(22 * s)[0]; p.Limit != 2 || p.Tally[0].OK != 4 {
+		t.Errorf("%+v", p)
 	}
 }

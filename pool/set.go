@@ -114,10 +114,12 @@ func New(configs []Config, snapshot Snapshot, aging time.Duration) (*Set, error)
 	}
 	s := &Set{newLedger(snapshot.Clock, snapshot.Generation)}
 	s.aging = aging
-	if err := s.restore(snapshot); err != nil {
+	reserved, err := s.restore(snapshot)
+	if err != nil {
 		return nil, fmt.Errorf("restore leases: %w", err)
 	}
 	s.configure(configs)
+	s.noteOutOfPools(reserved)
 	s.compensate()
 	s.Advance(s.now)
 	return s, nil
@@ -161,8 +163,8 @@ func (s *Set) Snapshot() Snapshot {
 	return snap
 }
 
-// restore loads snapshot, as if nothing was configured.
-func (g *ledger) restore(snapshot Snapshot) error {
+// restore loads snapshot, as if nothing was configured, and returns the names that are reserved.
+func (g *ledger) restore(snapshot Snapshot) (reserved []*slot, err error) {
 	byType := func(a, b Pacing) int { return cmp.Compare(a.Type, b.Type) }
 	for _, paced := range slices.SortedFunc(slices.Values(snapshot.Paced), byType) {
 		p := g.pool(paced.Type)
@@ -171,7 +173,7 @@ func (g *ledger) restore(snapshot Snapshot) error {
 	}
 	for _, reports := range slices.SortedFunc(slices.Values(snapshot.Reports), func(a, b Reports) int { return cmp.Compare(a.Type, b.Type) }) {
 		if reports.Type == "" {
-			return fmt.Errorf("reports %+v are incomplete", reports)
+			return nil, fmt.Errorf("reports %+v are incomplete", reports)
 		}
 		reports.Tally = slices.Clone(reports.Tally)
 		g.pool(reports.Type).limit.reports = reports
@@ -180,22 +182,23 @@ func (g *ledger) restore(snapshot Snapshot) error {
 		g.named[n.Type] = n.Last
 	}
 	if err := g.restoreLeases(snapshot); err != nil {
-		return err
+		return nil, err
 	}
 	for _, l := range slices.SortedFunc(slices.Values(snapshot.Locked), compareLocked) {
 		sl := g.slot(l.Name)
 		if !sl.free() {
-			return fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
+			return nil, fmt.Errorf("name %q is held, or there twice, and has a lock delay", l.Name)
 		}
 		g.restoreLock(sl, g.pool(l.Type), l)
 	}
 	for _, r := range slices.SortedFunc(slices.Values(snapshot.Reserved), compareReserved) {
 		if r.Name == "" || g.slots[r.Name] != nil && g.slots[r.Name].reserved != nil {
-			return fmt.Errorf("reservation %+v is incomplete, or there twice", r)
+			return nil, fmt.Errorf("reservation %+v is incomplete, or there twice", r)
 		}
 		g.setReserved(g.slot(r.Name), r)
+		reserved = append(reserved, g.slots[r.Name])
 	}
-	return g.restoreRequests(snapshot)
+	return reserved, g.restoreRequests(snapshot)
 }
 
 func compareLocked(a, b Locked) int {
@@ -259,8 +262,12 @@ func (g *ledger) restoreWaiter(w Waiter) {
 		Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived,
 		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken, passed: w.Passed,
 	}
+	units := make(map[string]int)
 	for _, a := range (Ask{Also: w.AlsoUnits}).Others() {
-		r.addSeat(g.pool(a.Type), a, max(a.Count, 1)) // with units it cannot fail
+		units[a.Type] = a.Count
+	}
+	for _, a := range w.Others() {
+		r.addSeat(g.pool(a.Type), a, max(units[a.Type], 1)) // with units it cannot fail
 	}
 	if w.Name != "" {
 		r.slot = g.slot(w.Name)

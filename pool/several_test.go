@@ -49,13 +49,13 @@ func TestSeveralAllOrNone(t *testing.T) {
 	if st := set.Pools(0)[0]; st.InUse != 1 || st.Waiting != 1 {
 		t.Errorf("%+v", st)
 	}
-	if why := reasonIn(t, set, 0, "a", "r2"); why != "waits for b too" {
+	if why := reasonIn(t, set, 0, "a", "r2"); why != "waits for b too: full" {
 		t.Errorf("in a: %q", why)
 	}
 	if why := reasonIn(t, set, 0, "b", "r2"); why != "full" {
 		t.Errorf("in b: %q", why)
 	}
-	if st, _ := set.Status(0, "r2"); st.Place != 1 || st.Reason != "waits for b too" {
+	if st, _ := set.Status(0, "r2"); st.Place != 1 || st.Reason != "waits for b too: full" {
 		t.Errorf("%+v", st)
 	}
 	set.Release(1*s, Ref{Name: "b-1"}, 0)
@@ -147,7 +147,7 @@ func TestSeveralKeptOut(t *testing.T) {
 	if _, err := set.Pause(0, "b", Act{Reason: "repair"}); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := reasonIn(t, set, 0, "a", "r"), reasonIn(t, set, 0, "b", "r"); a != "waits for b too" || b != "paused: repair" {
+	if a, b := reasonIn(t, set, 0, "a", "r"), reasonIn(t, set, 0, "b", "r"); a != "waits for b too: paused: repair" || b != "paused: repair" {
 		t.Errorf("in a: %q, in b: %q", a, b)
 	}
 	must(t, set, 0, together(t, "next", "a"))
@@ -165,7 +165,7 @@ func TestSeveralKeptOut(t *testing.T) {
 	if err := set.Reconfigure(2*s, small); err != nil {
 		t.Fatal(err)
 	}
-	if a, b := reasonIn(t, set, 2*s, "a", "r"), reasonIn(t, set, 2*s, "b", "r"); a != "waits for b too" || b != "wants 2" {
+	if a, b := reasonIn(t, set, 2*s, "a", "r"), reasonIn(t, set, 2*s, "b", "r"); a != "waits for b too: wants 2" || b != "wants 2" {
 		t.Errorf("in a: %q, in b: %q", a, b)
 	}
 	set.Cancel(2*s, "next")
@@ -194,7 +194,7 @@ func TestSeveralPaced(t *testing.T) {
 	set := with(t, Config{Type: "a", Names: numbered("a", 9)}, Config{Type: "b", Names: numbered("b", 9), Pace: 10 * s})
 	must(t, set, 0, together(t, "r1", "a", "b"), "a-0", "b-0")
 	must(t, set, 1*s, together(t, "r2", "a", "b"))
-	if a, b := reasonIn(t, set, 1*s, "a", "r2"), reasonIn(t, set, 1*s, "b", "r2"); a != "waits for b too" || b != "paced" {
+	if a, b := reasonIn(t, set, 1*s, "a", "r2"), reasonIn(t, set, 1*s, "b", "r2"); a != "waits for b too: paced" || b != "paced" {
 		t.Errorf("in a: %q, in b: %q", a, b)
 	}
 	must(t, set, 2*s, together(t, "r3", "a"), "a-1")
@@ -218,7 +218,7 @@ func TestSeveralFirstType(t *testing.T) {
 	waits := keyed("r3", "k")
 	waits.Type, waits.Also = "a", "c"
 	must(t, set, 0, waits)
-	if why := reasonIn(t, set, 0, "c", "r3"); why != "waits for a too" {
+	if why := reasonIn(t, set, 0, "c", "r3"); why != "waits for a too: key" {
 		t.Errorf("in c: %q", why)
 	}
 	must(t, set, 0, Request{ID: "r4", Type: "c", Ask: Ask{Count: 2}}, "c-0", "c-1")

@@ -291,12 +291,12 @@ func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 // waitsBecause says whether told is a true reason why r waits. Of lock delays that end at the
 // same time any may be named.
 func (m *model) waitsBecause(p *modelPool, r *modelRequest, told string) bool {
-	if name, ok := strings.CutPrefix(told, "lock delay of "); ok {
+	if before, name, ok := strings.Cut(told, "lock delay of "); ok {
 		n := m.names[name]
-		if n == nil || n.lock == nil || n.lock.Type != p.Type && name != r.Name {
+		if n == nil || n.lock == nil || n.lock.Type != p.Type && name != r.Name && before != "waits for "+n.lock.Type+" too: " {
 			return false
 		}
-		told = lockedUntil(n.lock.Until)
+		told = before + lockedUntil(n.lock.Until)
 	}
 	return told == m.reason(p, r)
 }
@@ -335,14 +335,17 @@ func (m *model) fitsAfterLocks(p *modelPool, r *modelRequest) time.Duration {
 			before += other.in(p)
 		}
 	}
-	free, inUse := p.freeFor(r), p.used()
+	wants, taken, names := before+r.in(p), p.taken(), len(p.free)
+	most := p.limit
+	if r.Overcommit {
+		most += p.Overcommit
+	}
 	for _, l := range m.locksOf(p) {
-		if m.names[l.Name].reserved != nil {
-			continue
+		taken -= l.Units
+		if m.names[l.Name].reserved == nil {
+			names += l.Units
 		}
-		free += l.Units
-		inUse -= l.Units
-		if before+r.in(p) <= free || before == 0 && inUse == p.aside() {
+		if (wants+taken <= most || before == 0 && taken == 0) && (p.Units > 0 || wants <= names) {
 			return l.Until
 		}
 	}
@@ -356,7 +359,7 @@ func (m *model) isKeyOfLease(p *modelPool, key string) bool {
 
 // freeFor is how many units p may still grant to r.
 func (p *modelPool) freeFor(r *modelRequest) int {
-	free := p.limit - p.used()
+	free := p.limit - p.taken()
 	if r.Overcommit {
 		free += p.Overcommit
 	}
@@ -371,21 +374,41 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	if r.leader != nil {
 		return "joined"
 	}
-	first := p.first()
-	free := p.freeFor(r)
+	if why := m.lasting(p, r); why != "" {
+		return why
+	}
+	if r.isShut() || r.pool != p && (r.pool.shuts(r) || r.pool.behindKey(r)) {
+		return m.waitsElsewhere(p, r)
+	}
+	if why := m.reasonHere(p, r); why != "" || !r.active || r.missed {
+		return why // none: it is only away
+	}
+	m.count("waits for another pool too")
+	return m.waitsElsewhere(p, r)
+}
+
+// lasting is why r waits, if what may last keeps r out of p.
+func (m *model) lasting(p *modelPool, r *modelRequest) string {
 	pause, paused := m.pauses[p.Type]
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
 	case r.Name != "" && p.shuts(r):
 		return m.whyNotFree(r.Name)
-	case r.isShut() && p.tooFew(r):
+	case p.tooFew(r):
 		m.count("reservations leave too few")
 		return fmt.Sprintf("wants %d, %d of %d reserved", r.in(p), len(p.out), p.capacity())
-	case r.isShut() && r.in(p) > p.capacity():
+	case r.in(p) > p.capacity():
 		return fmt.Sprint("wants ", r.in(p))
-	case r.isShut(), r.pool != p && (r.pool.shuts(r) || r.pool.behindKey(r)):
-		return m.waitsElsewhere(p, r)
+	}
+	return ""
+}
+
+// reasonHere is why r waits in p as p is now.
+func (m *model) reasonHere(p *modelPool, r *modelRequest) string {
+	first := p.first()
+	free := p.freeFor(r)
+	switch {
 	case r.pool == p && p.shuts(r) && !m.isKeyOfLease(p, r.Key):
 		locks := m.locksOf(p)
 		locks = slices.DeleteFunc(locks, func(l Locked) bool { return l.Key != r.Key })
@@ -405,11 +428,8 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 		return lockedUntil(m.fitsAfterLocks(p, r))
 	case !p.fits(r) && (!r.active || r.missed || p.mayPass(r, p.candidatesBefore(r))):
 		return fmt.Sprint("wants ", r.in(p))
-	case !r.active || r.missed:
-		return "" // it is only away
-	case r.several() && p.fits(r) && p.mayPass(r, p.candidatesBefore(r)):
-		m.count("waits for another pool too")
-		return m.waitsElsewhere(p, r)
+	case !r.active || r.missed || r.several() && p.fits(r) && p.mayPass(r, p.candidatesBefore(r)):
+		return ""
 	}
 	return "behind"
 }

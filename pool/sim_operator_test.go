@@ -110,6 +110,10 @@ func (m *sim) someConfigs() []Config {
 	configs := slices.Clone(m.world.configs)
 	become := m.rand.IntN(8 * len(configs)) // if a listed pool has this index, it becomes a counted one
 	for i := range configs {
+		if configs[i].counted() && m.rand.IntN(8) == 0 { // it becomes a listed one
+			configs[i] = Config{Type: configs[i].Type, Names: numbered("listed", 1+m.rand.IntN(12))}
+			continue
+		}
 		if configs[i].counted() {
 			m.vary(&configs[i])
 			continue
@@ -119,6 +123,7 @@ func (m *sim) someConfigs() []Config {
 		}
 		if configs[i].Names = nil; i == become {
 			configs[i].Units, configs[i].Overcommit = 1+m.rand.IntN(9), m.rand.IntN(3)
+			configs[i].Unknown = m.rand.IntN(1 + min(4, configs[i].Units))
 		}
 		if m.rand.IntN(3) == 0 {
 			configs[i].Pace = time.Duration(m.rand.IntN(3)) * m.world.pace
@@ -243,6 +248,10 @@ func (m *sim) vary(c *Config) {
 		c.Overcommit = m.rand.IntN(2) * c.Overcommit
 		c.Pace = time.Duration(m.rand.IntN(2)) * m.world.pace
 		c.LockDelay = time.Duration(m.rand.IntN(3)) * m.world.lockDelay
+	}
+	if m.rand.IntN(3) == 0 {
+		c.Unknown = 1 + m.rand.IntN(min(c.Units, 6))
+		c.Cost = []*Cost{nil, c.Cost, {PerItem: Decimal{billion}}}[m.rand.IntN(3)]
 	}
 }
 

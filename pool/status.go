@@ -149,8 +149,8 @@ type PoolStatus struct {
 	Overcommit    int            // by how many units the limit may be exceeded
 	MayOvertake   int            // how many units may go ahead of a waiter that does not fit
 	Overtaken     int            // how many went ahead of the waiter that is next
-	InUse         int            // units that are held, reserved or LockDelayed
-	Reserved      []Reserved     // its names that people have taken out, in the order in which they did; the units of those that nobody holds are in use
+	InUse         int            // units that are held or LockDelayed, and those of reserved names, as far as they leave fewer than Limit
+	Reserved      []Reserved     // its names that people have taken out, in the order in which they did
 	LockDelayed   int            // units that nobody holds, and that are not granted yet: see [Config]
 	LockedFor     time.Duration  // how long until the last of them may be granted again
 	Waiting       int            // requests that stand in the queue

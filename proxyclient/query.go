@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -257,7 +258,8 @@ func unsupported(what string) error {
 // at once if now is set.
 //
 // Break means the lease that is held when it begins. Retries never hit a later holder. The
-// error is [ErrNotHeld] if nobody holds the name then, or if the lease ends meanwhile.
+// error is [ErrNotHeld] if nobody holds the name then, or if the lease ends meanwhile; or [ErrReserved],
+// with who has it and why, if nobody holds it and somebody has reserved it.
 func (c *Client) Break(ctx context.Context, name, reason string, now bool) (reply leaseapi.BreakReply, err error) {
 	pools, err := c.Pools(ctx)
 	if err != nil {
@@ -265,6 +267,14 @@ func (c *Client) Break(ctx context.Context, name, reason string, now bool) (repl
 	}
 	req := leaseapi.BreakRequest{Name: name, Generation: generationOf(pools, name), Reason: reason, Now: now}
 	if req.Generation == 0 {
+		for _, p := range pools {
+			for _, r := range p.Reservations {
+				if r.Name == name {
+					text := fmt.Sprintf("nobody holds %q, which is reserved by %s: %s", name, cmp.Or(r.Owner, r.Token, "another"), r.Reason)
+					return reply, fmt.Errorf("break: %w", &reworded{text: text, err: ErrReserved})
+				}
+			}
+		}
 		return reply, fmt.Errorf("break: %w %q", ErrNotHeld, leaseapi.Shorten(name))
 	}
 	err = c.operate(ctx, "break", leaseapi.PathBreak, req, &reply)

@@ -42,11 +42,11 @@ func TestAlso(t *testing.T) {
 		p.later(ctx, "type=a&also=b&request_id=r2&wait=1h&key=k")
 		synctest.Wait()
 		pools := p.pools()
-		if a, b := pools[0].Waiters, pools[1].Waiters; len(a) != 1 || len(b) != 1 || a[0].Reason != "waits for b too" || a[0].Key != "k" ||
+		if a, b := pools[0].Waiters, pools[1].Waiters; len(a) != 1 || len(b) != 1 || a[0].Reason != "waits for b too: full" || a[0].Key != "k" ||
 			b[0].Reason != leaseapi.WaitFull || b[0].Key != "" || b[0].RequestID != "r2" {
 			t.Errorf("waiters %+v, %+v", a, b)
 		}
-		if page := p.do("GET", "/ui/pools/a", "").body; !strings.Contains(page, "waits for b too") {
+		if page := p.do("GET", "/ui/pools/a", "").body; !strings.Contains(page, "waits for b too: full") {
 			t.Errorf("the page of a does not say why:\n%s", page)
 		}
 		for target, want := range map[string]string{
@@ -91,7 +91,8 @@ func TestAlsoNeedsEachPool(t *testing.T) {
 			t.Errorf("also %q: %v", also, err)
 		}
 	}
-	for reason, want := range map[string]string{"waits for bcd too": "waits for bcd too", "waits for c too": "waits for another pool too", "full": "full"} {
+	for reason, want := range map[string]string{"waits for bcd too": "waits for bcd too", "waits for bcd too: full": "waits for bcd too: full",
+		"waits for c too": "waits for another pool too", "waits for c too: paused: the account is too: odd": "waits for another pool too", "full": "full"} {
 		if got := c.reasonTo(reason); got != want {
 			t.Errorf("%q is told as %q", reason, got)
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -97,13 +96,12 @@ func (c caller) sees(typ, holder string) bool {
 	return c.MayUse(typ) || c.may(typ, holder)
 }
 
-// reasonTo returns why a request waits, without the type of another pool if c may not see that.
+// reasonTo returns why a request waits, without what is about another pool if c may not see that.
 func (c caller) reasonTo(reason string) string {
-	typ, waitsFor := strings.CutPrefix(reason, leaseapi.WaitFor+" ")
-	if !waitsFor || c.MayUse(strings.TrimSuffix(typ, " too")) {
-		return reason
+	if typ, _, ok := leaseapi.WaitedFor(reason); ok && !c.MayUse(typ) {
+		return leaseapi.WaitsFor("another pool", "")
 	}
-	return leaseapi.WaitFor + " another pool too"
+	return reason
 }
 
 // forbiddenError says why a caller may not make a call. It is answered with 403.

@@ -24,7 +24,7 @@ func (h *handler) serveReserve(c caller, w http.ResponseWriter, r *http.Request)
 	case errors.Is(err, pool.ErrUnknownName):
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("no pool has a name %q", leaseapi.Shorten(req.Name)))
 	case errors.Is(err, pool.ErrMadeUp):
-		badRequest(w, err)
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownName, fmt.Sprintf("%q cannot be reserved: %v", leaseapi.Shorten(req.Name), err))
 	case isReserved:
 		problem(w, http.StatusConflict, leaseapi.ProblemReserved, string(reserved))
 	default:

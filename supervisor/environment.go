@@ -66,11 +66,7 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	names := lease.Names()
 	env = append(env, "LEASECTL_HANDLE="+lease.Handle(), namesVariable+"="+strings.Join(names, ","))
 	for typ, names := range lease.NamesOf() {
-		name := namesVariableOf(typ)
-		if before := variable(env, name); before != "" { // of a type that differs only in what a variable cannot have
-			names = append([]string{before}, names...)
-		}
-		env = withVariable(env, name, strings.Join(names, ","))
+		env = withVariable(env, NamesVariable(typ), strings.Join(names, ","))
 	}
 	if id := lease.RequestID(); id != "" {
 		env = append(env, "LEASECTL_REQUEST_ID="+id)
@@ -91,9 +87,9 @@ func environment(env []string, lease *holder.Lease, state string) []string {
 	return env
 }
 
-// namesVariableOf returns the variable with the names of one of several types: LEASECTL_NAMES_ and the
+// NamesVariable returns the variable of the command with the names of one of several types: LEASECTL_NAMES_ and the
 // type in upper case, in which everything but ASCII letters and digits is an underscore.
-func namesVariableOf(typ string) string {
+func NamesVariable(typ string) string {
 	return namesVariable + "_" + strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z':

@@ -48,10 +48,11 @@ func (a *app) breakLease(ctx context.Context, name string, o *breakOptions) erro
 	}
 	return a.operate(ctx, "nothing is broken", func(ctx context.Context, client *proxyclient.Client) error {
 		reply, err := client.Break(ctx, name, o.reason, o.now)
-		if err == nil {
-			a.sayBroken(reply)
+		if err != nil {
+			return howToGiveBack(err, name)
 		}
-		return err
+		a.sayBroken(reply)
+		return nil
 	})
 }
 

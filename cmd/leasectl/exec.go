@@ -102,6 +102,9 @@ func (o *execOptions) complete() error {
 	if err := o.coalesce.check(&o.take, o.attempts); err != nil {
 		return err
 	}
+	if err := checkVariables(o.take.typ, o.take.also); err != nil {
+		return err
+	}
 	if o.onLost == "" {
 		o.onLost = "term"
 		if o.take.optional {
@@ -125,6 +128,19 @@ func (o *execOptions) complete() error {
 	}
 	if len(o.retryOn) == 0 && o.attempts > 1 {
 		return usagef("--attempts %d goes with --retry-on: say which exit codes are worth another attempt, such as --retry-on 4", o.attempts)
+	}
+	return nil
+}
+
+// checkVariables refuses types whose names would stand in one variable of the command.
+func checkVariables(first string, also []leaseapi.Also) error {
+	types := map[string]string{supervisor.NamesVariable(first): first} // by variable
+	for _, a := range also {
+		name := supervisor.NamesVariable(a.Type)
+		if other, taken := types[name]; taken {
+			return usagef("types %q and %q share the variable %s: take them with acquire, or give one of the pools another type", other, a.Type, name)
+		}
+		types[name] = a.Type
 	}
 	return nil
 }

@@ -22,10 +22,10 @@ func newReserveCommand(a *app) *cobra.Command {
 		Use:   "reserve NAME --reason REASON [--for D]",
 		Short: "take a name out of its pool, such as an account to be repaired",
 		Long: `Reserve is for operators. Nobody is granted the name from now on: it is yours at
-once if it is free, else when its holder ends, ahead of all that wait. It counts as
-in use, nobody has to renew it, and restarts of the proxy change nothing of it. The
-pool goes on with its other names. Those that want this one are told who has it, and
-why; leasectl status lists it.
+once if it is free, else when its holder ends, ahead of all that wait. Nobody has to
+renew it, and restarts of the proxy change nothing of it. The pool goes on with its
+other names: this one counts as in use, but not against a limit below the capacity.
+Those that want it are told who has it, and why; leasectl status lists it.
 
 It ends with the time of --for, which begins now, or when its owner gives it back
 with leasectl release --names, or an operator on the status page. Another operator
@@ -55,11 +55,8 @@ func (a *app) reserve(ctx context.Context, name string, d time.Duration, reason 
 	return a.operate(ctx, "nothing is reserved", func(ctx context.Context, client *proxyclient.Client) error {
 		owner := a.holder.Owner()
 		reply, err := client.Reserve(ctx, leaseapi.ReserveRequest{Name: name, Owner: owner, For: leaseapi.Duration(d), Reason: reason})
-		if errors.Is(err, proxyclient.ErrReserved) {
-			return fmt.Errorf("%w: its owner, or an operator who types --owner, gives it back with leasectl release --names %s", err, name)
-		}
 		if err != nil {
-			return err
+			return howToGiveBack(err, name)
 		}
 		r := reply.Reservation
 		when := "nobody is granted it"
@@ -71,6 +68,17 @@ func (a *app) reserve(ctx context.Context, name string, d time.Duration, reason 
 			until = ", for " + inSeconds(r.EndsIn)
 		}
 		a.Notef("reserved %s of %s%s: %s: give it back with leasectl release --names %s", r.Name, reply.Type, until, when, r.Name)
+		if a.output == "json" {
+			return a.printJSON(reply)
+		}
 		return nil
 	})
+}
+
+// howToGiveBack adds to an error about a name that somebody has reserved how it is given back.
+func howToGiveBack(err error, name string) error {
+	if errors.Is(err, proxyclient.ErrReserved) {
+		return fmt.Errorf("%w: its owner, or an operator who types --owner, gives it back with leasectl release --names %s", err, name)
+	}
+	return err
 }

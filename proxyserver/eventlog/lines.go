@@ -113,7 +113,11 @@ func (l lines) reserved(what string, c *pool.Change) {
 	if c.Kind == pool.NameReserved && r.Until > 0 {
 		ends = slog.Duration("ends_in", round(l.until(r.Until)))
 	}
-	l.write(slog.LevelInfo, what, text("by", c.Act.By), slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
+	level := slog.LevelInfo
+	if c.Kind == pool.NameReserved && r.Type == "" { // nobody sees it until a pool has the name again
+		level, what = slog.LevelWarn, "reserved, but in no pool"
+	}
+	l.write(level, what, text("by", c.Act.By), slog.String("owner", owner), text("token", token), text("type", r.Type),
 		slog.Any("names", names{r.Name}), text("held_by", holder), ends, slog.String("reason", r.Reason))
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
 var (
@@ -44,13 +45,20 @@ func TestLocksCampaign(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	for _, store := range []string{"a directory", "etcd"} {
+	for _, store := range []string{"a directory", "etcd", "PostgreSQL"} {
 		t.Run(store, func(t *testing.T) {
 			t.Parallel()
 			t.Logf("seed %d, %d jobs", seed, *locksJobs)
 			args := []string{"--pool", "db=4", "--pool", "acc=3", "--config", locksConfig(t)}
-			if store == "etcd" {
-				args = append(args, "--data", etcdtest.Shared(t).URL("locks"), "--leader-ttl", replicaTTL.String(), "--advertise", "http://127.0.0.1:1")
+			database := ""
+			switch store {
+			case "etcd":
+				database = etcdtest.Shared(t).URL("locks")
+			case "PostgreSQL":
+				database = pgtest.Start(t).URL()
+			}
+			if database != "" {
+				args = append(args, "--data", database, "--leader-ttl", replicaTTL.String(), "--advertise", "http://127.0.0.1:1")
 			}
 			c := &locksCampaign{
 				t: t, dir: clitest.ShortDir(t), random: rand.New(rand.NewPCG(seed, 2)),

@@ -215,12 +215,16 @@ func TestCommitAndLoad(t *testing.T) {
 	leadtest.Commit(t, l, leadtest.Done("q-7"))
 	reserved := pool.Reservation{Name: "q-8", Owner: "o\x00alice", Reason: "why", Since: 3, At: time.UnixMilli(1_800_000_000_123).UTC(), Until: 9}
 	leadtest.Commit(t, l, pool.Change{Kind: pool.NameReserved, Reserved: &pool.Reserved{Reservation: reserved}})
+	several := pool.Waiter{Request: pool.Request{ID: "several", Type: "t", Ask: pool.Ask{Count: 1, Also: "u\nv=2"}}, Units: 1, Arrival: 1, AlsoUnits: "u=3\nv=2"}
+	leadtest.Commit(t, l, pool.Change{Kind: pool.Queued, Waiter: &several})
+	several.AlsoUnits, several.Passed = "u=1\nv=2", 5
+	leadtest.Commit(t, l, pool.Change{Kind: pool.Recounted, Waiter: &several})
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
 	next := elector(t, o)
 	l = leadtest.Gain(t, next, patience)
-	if snap := leadtest.Load(t, l); len(snap.Leases) != n-1 || !slices.Equal(snap.Reserved, []pool.Reservation{reserved}) || l.ID() != id || id == "" {
+	if snap := leadtest.Load(t, l); len(snap.Leases) != n-1 || !slices.Equal(snap.Waiters, []pool.Waiter{several}) || !slices.Equal(snap.Reserved, []pool.Reservation{reserved}) || l.ID() != id || id == "" {
 		t.Errorf("%d leases, want %d; the ids are %q and %q", len(snap.Leases), n-1, id, l.ID())
 	}
 	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {

@@ -75,7 +75,7 @@ type paceRecord struct {
 // reservation, a pace, or the last name that a counted pool made up.
 func writeQueue(t Table, c *pool.Change) error {
 	switch c.Kind {
-	case pool.Queued, pool.Joined, pool.Missed, pool.Returned, pool.Overtaken, pool.Moved:
+	case pool.Queued, pool.Joined, pool.Missed, pool.Returned, pool.Overtaken, pool.Recounted, pool.Moved:
 		if c.Waiter.Anonymous { // its wait ends with its connection
 			return nil
 		}

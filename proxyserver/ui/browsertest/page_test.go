@@ -155,7 +155,7 @@ func TestReserve(t *testing.T) {
 	w.shows("#reserved", "disk is replaced")
 	w.shows("#reserved", "oncall")
 	w.shows("#state", "1 reserved")
-	told := s.queue("aws", "late", "somebody", "aws-1")
+	told := s.queue("aws", "late", "somebody", "name=aws-1")
 	w.shows("#queue", "wants aws-1, reserved by oncall: disk is replaced")
 	s.acquire("aws", "other", "another")
 	w.shows("#held", "aws-0")
@@ -170,6 +170,34 @@ func TestReserve(t *testing.T) {
 	}
 	w.visit("/ui/events")
 	w.shows("main", "given back")
+}
+
+// A job that needs leases of two pools stands in the queue of both, each of which says why it waits.
+func TestWaitsForTwoPools(t *testing.T) {
+	s := serve(t, "install=2", "db=1")
+	held := s.acquire("db", "first", "holder")
+	told := s.queue("install", "both", "https://ci.example/job/2", "also=db")
+	w := open(t, s, 1100).signIn(adminToken)
+	w.visit("/ui/pools/db")
+	w.shows("#queue", "full")
+	w.visit("/ui/pools/install")
+	w.shows("#queue", "waits for db too: full")
+	ops := open(t, s, 1100).signIn(adminToken)
+	ops.visit("/ui/pools/db")
+	ops.click("Pause…")
+	ops.run(chromedp.WaitVisible(`input[name=reason]`), chromedp.SendKeys(`input[name=reason]`, "repair"))
+	ops.click("Pause")
+	ops.shows("#state", "repair")
+	w.shows("#queue", "waits for db too: paused: repair")
+	ops.click("Resume…")
+	ops.run(chromedp.WaitVisible(`input[name=reason]`), chromedp.SendKeys(`input[name=reason]`, "repaired"))
+	ops.click("Resume")
+	w.shows("#queue", "waits for db too: full")
+	s.release(held)
+	w.shows("#held", "https://ci.example/job/2")
+	if got := <-told; !strings.Contains(got, "install-0") || !strings.Contains(got, "db-0") {
+		t.Errorf("the job was told %s", got)
+	}
 }
 
 // An owner with markup is text, also in live updates.

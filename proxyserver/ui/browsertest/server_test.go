@@ -143,12 +143,12 @@ func (s *server) acquire(typ, id, owner string) lease {
 }
 
 // queue makes a job wait, which asks again when the server tells it to. Its last answer comes
-// over the channel.
-func (s *server) queue(typ, id, owner string, name ...string) <-chan string {
+// over the channel. More are other parameters, such as name=N.
+func (s *server) queue(typ, id, owner string, more ...string) <-chan string {
 	told := make(chan string, 1)
 	go func() {
 		for {
-			answer := s.ask(typ, id, owner, name...)
+			answer := s.ask(typ, id, owner, more...)
 			if !strings.HasPrefix(answer, "202") {
 				told <- answer
 				return
@@ -159,10 +159,11 @@ func (s *server) queue(typ, id, owner string, name ...string) <-chan string {
 }
 
 // ask asks for a lease once, and returns the status and the body of the answer.
-func (s *server) ask(typ, id, owner string, name ...string) string {
+func (s *server) ask(typ, id, owner string, more ...string) string {
 	query := url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}, "wait": {"1h"}}
-	if len(name) > 0 {
-		query["name"] = name
+	for _, parameter := range more {
+		key, value, _ := strings.Cut(parameter, "=")
+		query.Add(key, value)
 	}
 	req, err := http.NewRequest("POST", s.url+"/lease/acquire?"+query.Encode(), nil)
 	if err != nil {
