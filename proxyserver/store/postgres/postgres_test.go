@@ -213,7 +213,7 @@ func TestCommitAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	leadtest.Commit(t, l, leadtest.Done("q-7"))
-	reserved := pool.Reservation{Name: "q-8", Owner: "o\x00alice", Reason: "why", Since: 3, At: time.UnixMilli(1_800_000_000_123).UTC(), Until: 9}
+	reserved := pool.Reservation{Name: "q-8", Type: "q", Owner: "o\x00alice", Reason: "why", Since: 3, At: time.UnixMilli(1_800_000_000_123).UTC(), Until: 9}
 	leadtest.Commit(t, l, pool.Change{Kind: pool.NameReserved, Reserved: &pool.Reserved{Reservation: reserved}})
 	if err := l.Close(); err != nil {
 		t.Error(err)
