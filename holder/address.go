@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -38,9 +39,17 @@ func parseAddress(s, stateDir string) (address, error) {
 	}
 	a, err := proxyclient.ParseAddress(s)
 	if errors.Is(err, proxyclient.ErrURL) {
-		err = fmt.Errorf("%w or local", err)
+		err = fmt.Errorf("%w or local%s", err, passwordHint(s))
 	}
 	return address{Address: a}, err
+}
+
+// passwordHint says how to write a password if s has one with other characters than a URL may have there.
+func passwordHint(s string) string {
+	if end := strings.LastIndexByte(s, '@'); end < 0 || !strings.ContainsAny(strings.Replace(s[:end], "://", "", 1), "#/?% ") {
+		return ""
+	}
+	return ": in a password write # as %23, / as %2F, ? as %3F, % as %25"
 }
 
 // sameProxy reports whether two recorded proxies are the same: their addresses overlap.

@@ -108,7 +108,7 @@ func (d *dialer) storeOf(recorded, proxy string) string {
 func (d *dialer) parse(proxy string) (address, error) {
 	a, err := parseAddress(proxy, d.stateDir)
 	if err != nil {
-		return a, invalidf("--proxy %q: %w", leaseapi.Shorten(proxy), err)
+		return a, invalidf("--proxy %q: %w", leaseapi.Shorten(proxyclient.Redacted(proxy)), err)
 	}
 	return a, nil
 }

@@ -66,6 +66,22 @@ func proxyIn(r lockfile.Record) string {
 	return r.Earlier[0].Proxy
 }
 
+// Redacted returns r as it may be printed: without the passwords of proxies.
+func Redacted(r lockfile.Record) lockfile.Record {
+	hide := func(proxy, store *string) {
+		*proxy = proxyclient.Redacted(*proxy)
+		if *store != "" && !isStoreID(*store) {
+			*store = proxyclient.Redacted(*store)
+		}
+	}
+	hide(&r.Proxy, &r.Store)
+	r.Earlier = slices.Clone(r.Earlier)
+	for i := range r.Earlier {
+		hide(&r.Earlier[i].Proxy, &r.Earlier[i].Store)
+	}
+	return r
+}
+
 // wireLeases returns a handle's leases as the proxy knows them.
 func wireLeases(leases []lockfile.Lease) []leaseapi.Lease {
 	out := make([]leaseapi.Lease, len(leases))
