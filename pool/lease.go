@@ -120,11 +120,13 @@ type Ref struct {
 	// KnownAt is when the caller learned of the lease, by the wall clock: one that was granted
 	// more than [KnownTolerance] later is not meant. Zero means any.
 	KnownAt time.Time
+	// Hidden: the caller may not know of the name, which is to it like one that never was.
+	Hidden bool
 }
 
 // matches reports whether l is the lease that r means.
 func (r *Ref) matches(l *Lease) bool {
-	return (r.Generation == 0 || r.Generation == l.Generation) &&
+	return !r.Hidden && (r.Generation == 0 || r.Generation == l.Generation) &&
 		(r.Owner == "" || r.Owner == l.Owner) &&
 		(r.KnownAt.IsZero() || !l.At.After(r.KnownAt.Add(KnownTolerance)))
 }

@@ -37,6 +37,8 @@ func (g *ledger) meant(ref Ref) (*lease, Reason) {
 // lost says why the lease that ref means is not held.
 func (sl *slot) lost(ref Ref) Reason {
 	switch {
+	case ref.Hidden:
+		return Unknown
 	case sl.lease != nil:
 		if ref.KnownAt = (time.Time{}); ref.matches(&sl.lease.Lease) {
 			return Later
@@ -123,16 +125,20 @@ func (s *Set) Request(now time.Duration, id string) (r Request, arrived time.Dur
 	return Request{}, 0, false
 }
 
-// PoolOf returns the type of the pool that lists a name, or that granted its lease; false if there is
-// neither.
+// PoolOf returns the type of the pool that lists a name or makes it up, or else of its lease, lock delay
+// or reservation; false if there is none of these.
 func (s *Set) PoolOf(name string) (typ string, ok bool) {
 	switch sl := s.slots[name]; {
-	case sl == nil:
-		return "", false
-	case sl.pool != nil:
+	case sl != nil && sl.pool != nil:
 		return sl.pool.Type, true
-	case sl.lease != nil:
+	case sl != nil && sl.lease != nil:
 		return sl.lease.Type, true
+	case sl != nil && sl.lock != nil:
+		return sl.lock.Type, true
+	case sl != nil && sl.reserved != nil:
+		return sl.reserved.Type, true
+	case s.wasMadeUp(name):
+		return MadeUpFor(name), true
 	}
 	return "", false
 }

@@ -118,6 +118,7 @@ func (m *model) reserve(r Reservation) {
 	}
 	n.reserved = &r
 	if n.pool != nil {
+		r.Type = n.pool.Type
 		n.pool.out[r.Name] = true
 		n.pool.dirty = true
 	}

@@ -17,7 +17,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
 	switch {
-	case sl == nil && !s.wasMadeUp(ref.Name):
+	case ref.Hidden, sl == nil && !s.wasMadeUp(ref.Name):
 		return Unknown
 	case sl == nil:
 		return ""

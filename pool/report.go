@@ -27,18 +27,18 @@ func (s *Set) Report(now time.Duration, said Report) (bool, error) {
 	return counts, err
 }
 
-// HolderOf returns the owner of a request that holds leases, or whose leases have ended and are
-// remembered; false for any other request.
-func (s *Set) HolderOf(now time.Duration, id string) (string, bool) {
+// HolderOf returns the type and the owner of a request that holds leases, or whose leases have ended
+// and are remembered; false for any other request.
+func (s *Set) HolderOf(now time.Duration, id string) (typ, owner string, ok bool) {
 	s.Advance(now)
 	switch r := s.requests[id]; {
 	case r != nil:
-		return r.Owner, !r.queued()
+		return r.Type, r.Owner, !r.queued()
 	case s.ended.has(id):
 		l := s.ended.get(id).Lease
-		return l.Owner, l.Type != ""
+		return l.Type, l.Owner, l.Type != ""
 	}
-	return "", false
+	return "", "", false
 }
 
 func (g *ledger) report(said Report) (bool, error) {

@@ -174,7 +174,7 @@ func TestReportsCountOnce(t *testing.T) {
 	if _, err := set.Report(0, Report{RequestID: "a", Outcome: 7}); !errors.Is(err, ErrOutcome) {
 		t.Errorf("an outcome that is none: %v", err)
 	}
-	if owner, ok := set.HolderOf(0, "a"); !ok || owner != "owner" {
+	if _, owner, ok := set.HolderOf(0, "a"); !ok || owner != "owner" {
 		t.Errorf("a was held by %q, %v", owner, ok)
 	}
 	set.Advance(EndedKept - 1)

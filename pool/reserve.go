@@ -14,6 +14,7 @@ import (
 // ends.
 type Reservation struct {
 	Name   string
+	Type   string // of the pool that it was taken out of; empty: an older server did not write that down
 	Owner  string // who took it
 	Reason string
 	Since  time.Duration // on the lease clock
@@ -21,10 +22,10 @@ type Reservation struct {
 	Until  time.Duration // on the lease clock: when it ends by itself; zero: never
 }
 
-// Reserved is a reservation, and whether it has the name already.
+// Reserved is a reservation, and whether it has the name already. Its Type is that of the pool that has
+// the name now, if one has.
 type Reserved struct {
 	Reservation
-	Type   string // of the pool that has the name; empty: none has
 	Holder string // the owner of the lease that has the name still; empty: none has
 }
 
@@ -159,6 +160,9 @@ func (g *ledger) setReserved(sl *slot, r Reservation) {
 	if sl.reserved == nil {
 		sl.reserved = &reservation{slot: sl}
 		sl.reserved.timer.on = sl.reserved
+	}
+	if sl.pool != nil {
+		r.Type = sl.pool.Type
 	}
 	sl.reserved.Reservation = r
 	if r.Until > 0 {

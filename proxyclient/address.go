@@ -60,15 +60,38 @@ func SocketAddress(path string) Address {
 func (a Address) String() string { return a.join(spelling) }
 
 // Redacted is String without passwords, for messages.
-func (a Address) Redacted() string { return a.join((*url.URL).Redacted) }
+func (a Address) Redacted() string { return a.join(redacted) }
 
-// Redacted returns an address as messages show it: without passwords. A text that is no address
-// stays as it is.
+// Redacted returns an address as messages show it: without passwords. A text that is no address may
+// be one with a # in its password, so all from the first colon after :// to the last @ counts as
+// password.
 func Redacted(address string) string {
 	if a, err := ParseAddress(address); err == nil {
 		return a.Redacted()
 	}
-	return address
+	return mask(address)
+}
+
+// redacted returns u without its password, which may have landed in its path: http://me:1/2@host.
+func redacted(u *url.URL) string {
+	if u.Scheme == "unix" {
+		return u.Redacted()
+	}
+	return mask(u.Redacted())
+}
+
+// mask replaces the password in text, if there is one.
+func mask(text string) string {
+	begin := 0
+	if beginsWithScheme(text) {
+		begin = strings.Index(text, "://") + len("://")
+	}
+	user, rest, found := strings.Cut(text[begin:], ":")
+	at := strings.LastIndexByte(rest, '@')
+	if !found || at < 0 {
+		return text
+	}
+	return text[:begin] + user + ":xxxxx" + rest[at:]
 }
 
 func (a Address) join(text func(*url.URL) string) string {
@@ -102,7 +125,7 @@ func (a Address) ClearText() string {
 		ip := net.ParseIP(u.Hostname())
 		here := strings.EqualFold(u.Hostname(), "localhost") || ip != nil && ip.IsLoopback()
 		if u.Scheme == "http" && !here {
-			return u.Redacted()
+			return redacted(u)
 		}
 	}
 	return ""

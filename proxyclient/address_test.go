@@ -138,3 +138,32 @@ func TestShortLine(t *testing.T) {
 		}
 	}
 }
+
+// What is shown of an address has no password, also if the password made it no address, or a part of its path.
+func TestRedacted(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://me:secret@host":                   "http://me:xxxxx@host",
+		"http://me:secret@a,https://you:secret@b": "http://me:xxxxx@a,https://you:xxxxx@b",
+		"me:secret@host":                          "http://me:xxxxx@host",
+		"http://me:top#secret@host":               "http://me:xxxxx@host",
+		"http://me:top?secret@host":               "http://me:xxxxx@host",
+		"http://me:top/secret@host":               "http://me:xxxxx@host",
+		"http://me:1/secret@host":                 "http://me:xxxxx@host",
+		"http://me:t@p://secret@host:99999":       "http://me:xxxxx@host:99999",
+		"http://me:secret@host:99999":             "http://me:xxxxx@host:99999",
+		"http://me:100%secret@host":               "http://me:xxxxx@host",
+		"http://a:80,http://me:top#secret@b":      "http://a:xxxxx@b",
+		"me:top#secret@host":                      "me:xxxxx@host",
+		"me:top://secret@host":                    "me:xxxxx@host",
+		"http:/me:secret@host":                    "http:xxxxx@host",
+		"unix:///run/a:b@c":                       "unix:///run/a:b@c",
+		"http://host:99999":                       "http://host:99999",
+		"ftp://me@host":                           "ftp://me@host",
+		"http://host:8370/p":                      "http://host:8370/p",
+		"":                                        "",
+	} {
+		if got := Redacted(text); got != want {
+			t.Errorf("%q is shown as %q, want %q", text, got, want)
+		}
+	}
+}

@@ -236,7 +236,7 @@ func through(t *http.Transport, req *http.Request) string {
 	if u == nil || err != nil {
 		return ""
 	}
-	return req.URL.Scheme + "_proxy " + u.Redacted()
+	return req.URL.Scheme + "_proxy " + redacted(u)
 }
 
 // servers are the URLs of the servers of one proxy. One server leads; the others refuse

@@ -59,10 +59,26 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
 		return nil, false
 	}
+	if err := h.hideReplaced(c, p); err != nil {
+		unavailable(w, err)
+		return nil, false
+	}
 	p.crowded = h.connections.Crowded()
 	p.refuseToWait = p.crowded && p.Anonymous && !p.Try
 	p.Try = p.Try || p.refuseToWait // without an id it would keep its connection for the whole wait
 	return p, true
+}
+
+// hideReplaced marks the leases that c may not know of among those that p takes the place of.
+func (h *handler) hideReplaced(c caller, p *acquireParams) error {
+	if c.Pools == nil || p.replaces == nil {
+		return nil
+	}
+	return h.term().do(func(set *pool.Set, now time.Duration) {
+		for i, ref := range p.replaces {
+			p.replaces[i].Hidden = c.hides(set, now, ref.Name)
+		}
+	})
 }
 
 // concludeAcquire answers an acquire of t, and gives back leases that nobody receives.

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -134,7 +133,7 @@ func TestPoolsOfACaller(t *testing.T) {
 	s := startWithIssuers(t, Options{})
 	branch := s.job(s.first, map[string]any{"ref": "refs/heads/x"})
 	main := s.job(s.first, map[string]any{"repository": "acme/other", "ref": "refs/heads/main"})
-	other := main.granted("type=b&request_id=other&owner=you").Leases[0]
+	main.granted("type=b&request_id=other&owner=you")
 	main.granted("type=a&request_id=seen&owner=you")
 	branch.granted("type=a&owner=me")
 
@@ -158,12 +157,7 @@ func TestPoolsOfACaller(t *testing.T) {
 			t.Errorf("%s reads the metrics of all pools: %d", who, r.status)
 		}
 		for _, c := range []struct{ target, body string }{
-			{leaseapi.PathBreak, `{"name":"b-0","reason":"x","now":true}`}, {leaseapi.PathRemove, `{"request_id":"other","reason":"x"}`},
-			{leaseapi.PathMove, `{"request_id":"other","priority":5,"reason":"x"}`},
 			{leaseapi.PathPause, `{"type":"b","reason":"x"}`}, {leaseapi.PathResume, `{"type":"b"}`}, {leaseapi.PathBackup, ""},
-			{leaseapi.PathRenew, withLeases(other)}, {leaseapi.PathRelease, withLeases(other)}, {leaseapi.PathRelease, `{"names":["b-0"]}`},
-			{leaseapi.PathResize, fmt.Sprintf(`{"name":"b-0","generation":%d,"count":2}`, other.Generation)},
-			{leaseapi.PathReport, `{"request_id":"other","outcome":"throttled"}`},
 		} {
 			if r := p.do("POST", c.target, c.body); r.status != 403 {
 				t.Errorf("%s: %s %s: %d %s", who, c.target, c.body, r.status, r.body)
@@ -198,7 +192,7 @@ func TestLeasesFromBeforeIssuers(t *testing.T) {
 	opts.Pools = pools
 	s := startWithIssuers(t, opts)
 	branch := s.job(s.first, map[string]any{"ref": "refs/heads/x"})
-	if r := branch.release(withLeases(inB)); r.status != 403 {
+	if r := branch.release(withLeases(inB)); !strings.HasPrefix(r.body, `{"released":[],"stale":[`) || !strings.Contains(r.body, "unknown") {
 		t.Errorf("a lease of b: %d %s", r.status, r.body)
 	}
 	if r := branch.release(`{"owner":"me","all":true}`); r.status != 200 || strings.Contains(r.body, "-0") {

@@ -41,6 +41,9 @@ func (h *handler) breakLease(c caller, req leaseapi.BreakRequest) (leaseapi.Brea
 	var locked pool.Locked // the lock delay that keeps the name; zero: none does
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
+		if c.hides(set, now, req.Name) {
+			return pool.ErrUnknownName
+		}
 		if held, ok := set.Held(now, req.Name); ok {
 			if err := c.mayOperateOn(held.Type); err != nil {
 				return err

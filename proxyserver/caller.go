@@ -57,12 +57,17 @@ func (c caller) mayOperate(what string) error {
 	return forbiddenError(what + " takes a token that is marked admin")
 }
 
-// mayOperateOn returns an error if c, an operator, may not do so in the pools of these types.
-func (c caller) mayOperateOn(types ...string) error {
-	for _, typ := range types {
-		if err := c.CheckPool(typ); err != nil {
-			return forbid(err)
-		}
+// mayOperateOn returns an error if c, an operator, may not do so in the pool of a type.
+func (c caller) mayOperateOn(typ string) error { return forbid(c.CheckPool(typ)) }
+
+// mayOperateOnWaiter returns an error if c, an operator, may not operate on a request.
+func (c caller) mayOperateOnWaiter(set *pool.Set, now time.Duration, id string) error {
+	if c.hidesRequest(set, now, id) {
+		return pool.ErrUnknownRequest
+	}
+	q, _, known := set.Request(now, id)
+	if known && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.MayUse(typ) }) {
+		return forbiddenError("request " + id + " waits for another pool too, which " + c.Name + " may not use")
 	}
 	return nil
 }
@@ -96,6 +101,30 @@ func (c caller) sees(typ, holder string) bool {
 	return c.MayUse(typ) || c.may(typ, holder)
 }
 
+// hides reports whether c may not know of a name: the name is of a pool that c does not see, and c does
+// not hold it. It is answered like a name that never was, so that nobody finds out by asking.
+func (c caller) hides(set *pool.Set, now time.Duration, name string) bool {
+	if c.Pools == nil {
+		return false
+	}
+	if l, held := set.Held(now, name); held {
+		return !c.sees(l.Type, l.Owner)
+	}
+	typ, known := set.PoolOf(name)
+	return known && !c.MayUse(typ)
+}
+
+// hidesRequest reports whether c may not know of a request: it is another's, and c sees none of its pools.
+func (c caller) hidesRequest(set *pool.Set, now time.Duration, id string) bool {
+	q, _, known := set.Request(now, id)
+	return known && !slices.ContainsFunc(q.Types(), func(typ string) bool { return c.sees(typ, q.Owner) })
+}
+
+// refTo returns what c means by a lease.
+func (c caller) refTo(set *pool.Set, now time.Duration, l leaseapi.Lease) pool.Ref {
+	return pool.Ref{Name: l.Name, Generation: l.Generation, Hidden: c.hides(set, now, l.Name)}
+}
+
 // reasonTo returns why a request waits, without what is about another pool if c may not see that.
 func (c caller) reasonTo(reason string) string {
 	if typ, _, ok := leaseapi.WaitedFor(reason); ok && !c.MayUse(typ) {
@@ -116,11 +145,14 @@ func (c caller) mayRelease(set *pool.Set, now time.Duration, req *leaseapi.Relea
 	}
 	for _, id := range req.RequestIDs {
 		q, _, known := set.Request(now, id)
-		if known && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.may(typ, q.Owner) }) {
+		if known && !c.hidesRequest(set, now, id) && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.may(typ, q.Owner) }) {
 			return forbiddenRequest(id)
 		}
 	}
 	for _, name := range req.Names {
+		if c.hides(set, now, name) {
+			continue
+		}
 		if r, is := reservedBy(set, now, name, req.Owner); is {
 			if err := c.mayReserve(r.Type); err != nil {
 				return err
@@ -149,11 +181,11 @@ func (c caller) owns(owner string) func(holder string) bool {
 }
 
 // mayTouch returns an error that names the first of leases, by name and generation, that
-// another caller holds. A lease that has ended belongs to nobody.
+// another caller holds. A lease that has ended belongs to nobody, and a hidden one is not there.
 func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lease) error {
 	for _, l := range leases {
 		held, ok := set.Held(now, l.Name)
-		if ok && held.Generation == l.Generation && !c.may(held.Type, held.Owner) {
+		if ok && held.Generation == l.Generation && c.sees(held.Type, held.Owner) && !c.may(held.Type, held.Owner) {
 			return forbiddenLease(l.Name)
 		}
 	}
@@ -168,11 +200,11 @@ func forbiddenRequest(id string) error {
 	return forbiddenError(fmt.Sprintf("request %q was made by another caller", id))
 }
 
-// refOf returns what a bare name means: the lease of that name, or, if an owner is
+// refOf returns what c means by a bare name: the lease of that name, or, if an owner is
 // given, only a lease of that owner.
-func refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
-	if owner == "" {
-		return pool.Ref{Name: name}
+func (c caller) refOf(set *pool.Set, now time.Duration, name, owner string) pool.Ref {
+	if owner == "" || c.hides(set, now, name) {
+		return c.refTo(set, now, leaseapi.Lease{Name: name})
 	}
 	if r, is := reservedBy(set, now, name, owner); is {
 		return pool.Ref{Name: name, Owner: r.Owner} // mayRelease has seen to who may do so

@@ -30,10 +30,8 @@ func checkMove(req leaseapi.MoveRequest) error {
 func (h *handler) move(c caller, req leaseapi.MoveRequest) (leaseapi.MoveReply, error) {
 	reply := leaseapi.MoveReply{RequestID: req.RequestID, Priority: req.Priority}
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
-		if q, _, ok := set.Request(now, req.RequestID); ok {
-			if err := c.mayOperateOn(q.Types()...); err != nil {
-				return err
-			}
+		if err := c.mayOperateOnWaiter(set, now, req.RequestID); err != nil {
+			return err
 		}
 		moved, before, err := set.Move(now, req.RequestID, req.Priority, c.act(req.Reason))
 		if err != nil {

@@ -42,9 +42,9 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 			reply = releaseAll(set, now, c.owns(req.Owner))
 			return nil
 		}
-		ended = measured(set, now, req)
+		ended = c.measured(set, now, req)
 		c.reportReleased(set, now, req.Report)
-		reply, unknown = release(set, now, req, learned)
+		reply, unknown = c.release(set, now, req, learned)
 		return nil
 	})
 	if err == nil && ended.Name != "" {
@@ -123,12 +123,12 @@ func releaseAll(set *pool.Set, now time.Duration, meant func(holder string) bool
 
 // measured returns the lease that req ends and whose peak it reports, if the lease is of a
 // pool of memory. Else, as for a second copy of a release, it returns the zero Lease.
-func measured(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) pool.Lease {
+func (c caller) measured(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) pool.Lease {
 	if req.Peak == nil || req.Peak.Bytes <= 0 || len(req.Leases) != 1 || req.Delay > 0 {
 		return pool.Lease{}
 	}
 	held, ok := set.Held(now, req.Leases[0].Name)
-	if !ok || held.Generation != req.Leases[0].Generation || !leaseapi.IsMemory(set.Unit(held.Type)) {
+	if !ok || c.hides(set, now, held.Name) || held.Generation != req.Leases[0].Generation || !leaseapi.IsMemory(set.Unit(held.Type)) {
 		return pool.Lease{}
 	}
 	return held
@@ -147,7 +147,7 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req *leaseapi.ReleaseRe
 // last: as in version 1, the first name that the server never had ends the call half-way, and is
 // returned as unknown. Bare names mean the leases held when the call comes, since a name that the
 // call frees may be granted at once.
-func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, learned time.Time) (reply leaseapi.ReleaseReply, unknown string) {
+func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, learned time.Time) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
 	meant := make([]uint64, len(req.Names)) // generations
@@ -156,7 +156,9 @@ func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, lea
 		meant[i] = l.Generation
 	}
 	for _, id := range req.RequestIDs {
-		reply.Released = append(reply.Released, set.Cancel(now, id)...)
+		if !c.hidesRequest(set, now, id) {
+			reply.Released = append(reply.Released, set.Cancel(now, id)...)
+		}
 	}
 	answered := func(l leaseapi.Lease, ref pool.Ref, why pool.Reason, ended bool) {
 		if why != "" {
@@ -170,14 +172,14 @@ func release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, lea
 		}
 	}
 	for _, l := range req.Leases {
-		ref := pool.Ref{Name: l.Name, Generation: l.Generation}
+		ref := c.refTo(set, now, l)
 		held, ok := set.Held(now, l.Name)
 		ended := !ok || held.Generation != l.Generation
 		answered(l, ref, end(set, now, ref, req), ended)
 	}
 	for i, name := range req.Names {
 		_, reserved := reservedBy(set, now, name, req.Owner)
-		ref := refOf(set, now, name, req.Owner)
+		ref := c.refOf(set, now, name, req.Owner)
 		ref.KnownAt = learned
 		why := pool.Other
 		if l, held := set.Held(now, name); !held || l.Generation == meant[i] {

@@ -46,10 +46,8 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveR
 	var removed pool.Request // zero: an earlier copy of req removed it
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		if q, _, ok := set.Request(now, req.RequestID); ok {
-			if err := c.mayOperateOn(q.Types()...); err != nil {
-				return err
-			}
+		if err := c.mayOperateOnWaiter(set, now, req.RequestID); err != nil {
+			return err
 		}
 		removed, err = set.Remove(now, req.RequestID, c.act(req.Reason))
 		if already, ok := errors.AsType[*pool.RemovedError](err); ok && already.Reason == req.Reason {

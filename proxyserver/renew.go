@@ -23,7 +23,7 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 			return err
 		}
 		for _, l := range req.Leases {
-			lease, why := set.Renew(now, pool.Ref{Name: l.Name, Generation: l.Generation}, time.Duration(req.TTL))
+			lease, why := set.Renew(now, c.refTo(set, now, l), time.Duration(req.TTL))
 			if why != "" {
 				lost = append(lost, leaseapi.Lost{Lease: l, Reason: string(why)})
 				continue

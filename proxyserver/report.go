@@ -41,8 +41,11 @@ func checkReport(req leaseapi.ReportRequest) error {
 // mayReport returns an error if c may not report on a request: another caller holds its
 // lease, or held it.
 func (c caller) mayReport(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) error {
-	q, _, _ := set.Request(now, req.RequestID) // of no type if it has ended
-	if owner, known := set.HolderOf(now, req.RequestID); known && !c.may(q.Type, owner) {
+	typ, owner, known := set.HolderOf(now, req.RequestID)
+	switch {
+	case c.hidesRequest(set, now, req.RequestID), known && !c.sees(typ, owner):
+		return pool.ErrUnknownRequest
+	case known && !c.may(typ, owner):
 		return forbiddenRequest(req.RequestID)
 	}
 	return nil

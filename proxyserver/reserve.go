@@ -46,10 +46,8 @@ func (h *handler) reserve(c caller, req leaseapi.ReserveRequest) (leaseapi.Reser
 	var r pool.Reserved
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		if typ, ok := set.PoolOf(req.Name); ok {
-			if err := c.mayOperateOn(typ); err != nil {
-				return err
-			}
+		if typ, ok := set.PoolOf(req.Name); ok && !c.MayUse(typ) {
+			return pool.ErrUnknownName
 		}
 		r, err = set.Reserve(now, req.Name, pool.BindOwner(c.id, req.Owner), time.Duration(req.For), c.act(req.Reason))
 		return err
@@ -64,8 +62,8 @@ func (h *handler) reserve(c caller, req leaseapi.ReserveRequest) (leaseapi.Reser
 // giveBackReserved ends the reservation of a name.
 func (h *handler) giveBackReserved(c caller, name, reason string) error {
 	return h.term().attempt(func(set *pool.Set, now time.Duration) error {
-		if typ, ok := set.PoolOf(name); ok {
-			if err := c.mayOperateOn(typ); err != nil {
+		if r, ok := set.Reserved(now, name); ok {
+			if err := c.mayOperateOn(r.Type); err != nil {
 				return err
 			}
 		}

@@ -19,7 +19,7 @@ func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) 
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
 		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation}
 		if err = c.mayTouch(set, now, []leaseapi.Lease{meant}); err == nil {
-			lease, err = resize(set, now, req)
+			lease, err = resize(set, now, c.refTo(set, now, meant), req)
 		}
 		return err
 	})
@@ -44,10 +44,10 @@ func checkResize(req leaseapi.ResizeRequest) error {
 	return cmp.Or(leaseapi.CheckName(req.Name), checkLeases([]leaseapi.Lease{{Name: req.Name, Generation: req.Generation}}))
 }
 
-// resize does what req asks for. With an error it returns the lease as it is.
-func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.Lease, error) {
+// resize does to the lease of ref what req asks for. With an error it returns the lease as it is.
+func resize(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ResizeRequest) (pool.Lease, error) {
 	to := req.Count
-	if req.Items != nil {
+	if req.Items != nil && !ref.Hidden {
 		held, _ := set.Held(now, req.Name) // set.Resize reports a lease that nobody holds
 		units, err := set.Units(pool.Request{Type: held.Type, Ask: pool.Ask{Items: *req.Items, HasItems: true, Weighted: true}})
 		if err != nil && held.Generation == req.Generation {
@@ -55,7 +55,7 @@ func resize(set *pool.Set, now time.Duration, req leaseapi.ResizeRequest) (pool.
 		}
 		to = units
 	}
-	return set.Resize(now, pool.Ref{Name: req.Name, Generation: req.Generation}, pool.Resizing{From: req.From, To: to, After: req.After})
+	return set.Resize(now, ref, pool.Resizing{From: req.From, To: to, After: req.After})
 }
 
 // refuseResize answers a resize that changed no units of lease.

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/dial"
 )
 
 type catOptions struct {
@@ -21,8 +22,8 @@ func newCatCommand(a *app) *cobra.Command {
 		Use:   "cat --handle HANDLE",
 		Short: "print the names that a handle holds",
 		Long: `Cat prints the names of a handle's leases: one a line, on one line separated by
-commas, or all that the handle knows as JSON. A handle that is gone holds
-nothing, so nothing is printed.`,
+commas, or all that the handle knows but passwords, as JSON. A handle that is
+gone holds nothing, so nothing is printed.`,
 		Example: `  leasectl cat --handle "$handle" --format csv`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,7 +58,7 @@ func (a *app) cat(o *catOptions) error {
 	case record.State == "" && !newer:
 		return nil
 	case json:
-		return a.printJSON(record)
+		return a.printJSON(dial.Redacted(record))
 	case o.format == "csv" && len(names) > 0:
 		return a.print("%s\n", strings.Join(names, ","))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // flagError rewords an error of the flag parser. It names the flag, the value, what is allowed,
@@ -28,7 +29,15 @@ func flagError(cmd *cobra.Command, err error) error {
 	if invalid.GetValue() == "" {
 		hint = ": if a variable has it, it is empty"
 	}
-	return usagef("--%s %q: %w%s", invalid.GetFlag().Name, leaseapi.Shorten(invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()), hint)
+	return usagef("--%s %q: %w%s", invalid.GetFlag().Name, shownValue(invalid.GetFlag(), invalid.GetValue()), allowed(invalid.GetFlag(), invalid.Unwrap()), hint)
+}
+
+// shownValue returns a value of a flag as messages show it.
+func shownValue(f *pflag.Flag, value string) string {
+	if f.Name == "proxy" {
+		value = proxyclient.Redacted(value)
+	}
+	return leaseapi.Shorten(value)
 }
 
 // similarFlags returns the flags that were probably meant: typed is a part of their name (--timeout

@@ -11,9 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 type statusOptions struct {
@@ -131,12 +131,11 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	known, failed := a.proxyKnows(ctx, record)
 	// Print the handle's record even if the proxy does not answer.
 	if a.output == "json" {
-		record.Proxy = proxyclient.Redacted(record.Proxy)
 		err = a.printJSON(struct {
 			Handle string               `json:"handle"`
 			Record holder.Record        `json:"record"`
 			Held   []leaseapi.PoolLease `json:"held"`
-		}{handle.Path(), record, emptyNotNull(known)})
+		}{handle.Path(), dial.Redacted(record), emptyNotNull(known)})
 	} else {
 		err = a.print("%s", handleTable(handle.Path(), record, known))
 	}

@@ -47,7 +47,7 @@ func bindEnvironment(cmd *cobra.Command, lookup func(string) (string, bool)) err
 			if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 				cause = allowed(f, invalid.Unwrap())
 			}
-			failed = usagef("%s=%q: %w", name, leaseapi.Shorten(value), cause)
+			failed = usagef("%s=%q: %w", name, shownValue(f, value), cause)
 		}
 		f.Annotations = map[string][]string{annotation: {name}}
 	})

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/leasectl/leasectl/holder/local"
+	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -38,9 +41,17 @@ func parseAddress(s, stateDir string) (address, error) {
 	}
 	a, err := proxyclient.ParseAddress(s)
 	if errors.Is(err, proxyclient.ErrURL) {
-		err = fmt.Errorf("%w or local", err)
+		err = fmt.Errorf("%w or local%s", err, passwordHint(s))
 	}
 	return address{Address: a}, err
+}
+
+// passwordHint says how to write a password if s has one with other characters than a URL may have there.
+func passwordHint(s string) string {
+	if end := strings.LastIndexByte(s, '@'); end < 0 || !strings.ContainsAny(strings.Replace(s[:end], "://", "", 1), "#/?% ") {
+		return ""
+	}
+	return ": in a password write # as %23, / as %2F, ? as %3F, % as %25"
 }
 
 // Same reports whether two recorded proxies are the same: their addresses overlap.
@@ -63,4 +74,20 @@ func (a address) String() string {
 		return (&url.URL{Scheme: "local", Path: a.local}).String()
 	}
 	return a.Address.String()
+}
+
+// Redacted returns r as it may be printed: without the passwords of proxies.
+func Redacted(r lockfile.Record) lockfile.Record {
+	hide := func(proxy, store *string) {
+		*proxy = proxyclient.Redacted(*proxy)
+		if *store != "" && !isStoreID(*store) {
+			*store = proxyclient.Redacted(*store)
+		}
+	}
+	hide(&r.Proxy, &r.Store)
+	r.Earlier = slices.Clone(r.Earlier)
+	for i := range r.Earlier {
+		hide(&r.Earlier[i].Proxy, &r.Earlier[i].Store)
+	}
+	return r
 }

@@ -126,7 +126,7 @@ func (d *Dialer) StoreOf(recorded, proxy string) string {
 func (d *Dialer) parse(proxy string) (address, error) {
 	a, err := parseAddress(proxy, d.stateDir)
 	if err != nil {
-		return a, usage.Errorf("--proxy %q: %w", leaseapi.Shorten(proxy), err)
+		return a, usage.Errorf("--proxy %q: %w", leaseapi.Shorten(proxyclient.Redacted(proxy)), err)
 	}
 	return a, nil
 }

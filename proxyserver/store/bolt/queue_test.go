@@ -29,7 +29,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 	moved, overtaken := waiter("moved", 10), waiter("overtaken", 11)
 	moved.PriorityNow, overtaken.Overtaken = -100, 12
 	lock, over := pool.Locked{Name: "n", Type: "t", Units: 4, Key: "k", Until: 9}, pool.Locked{Name: "o", Type: "t", Units: 1, Until: 8}
-	taken := pool.Reserved{Reservation: pool.Reservation{Name: "a", Owner: "red\x00me", Reason: "why", Since: 1, At: time.UnixMilli(5).UTC(), Until: 9}}
+	taken := pool.Reserved{Reservation: pool.Reservation{Name: "a", Type: "t", Owner: "red\x00me", Reason: "why", Since: 1, At: time.UnixMilli(5).UTC(), Until: 9}}
 	again, back := taken, pool.Reserved{Reservation: pool.Reservation{Name: "b", Reason: "why"}}
 	again.Until, again.Reason = 0, "why else"
 	moved.Name = "n"

@@ -213,7 +213,7 @@ func TestCommitAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	leadtest.Commit(t, l, leadtest.Done("q-7"))
-	reserved := pool.Reservation{Name: "q-8", Owner: "o\x00alice", Reason: "why", Since: 3, At: time.UnixMilli(1_800_000_000_123).UTC(), Until: 9}
+	reserved := pool.Reservation{Name: "q-8", Type: "q", Owner: "o\x00alice", Reason: "why", Since: 3, At: time.UnixMilli(1_800_000_000_123).UTC(), Until: 9}
 	leadtest.Commit(t, l, pool.Change{Kind: pool.NameReserved, Reserved: &pool.Reserved{Reservation: reserved}})
 	several := pool.Waiter{Request: pool.Request{ID: "several", Type: "t", Ask: pool.Ask{Count: 1, Also: "u\nv=2"}}, Units: 1, Arrival: 1, AlsoUnits: "u=3\nv=2"}
 	leadtest.Commit(t, l, pool.Change{Kind: pool.Queued, Waiter: &several})

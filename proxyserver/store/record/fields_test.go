@@ -20,7 +20,7 @@ func TestRecordFields(t *testing.T) {
 			"units owner ttl arrival arrived follows holds_until kept_until priority_now older overtaken passed also_units"},
 		{lockRecord{}, "type units key reads_key until"},
 		{nameRecord{}, "last"},
-		{reservationRecord{}, "owner reason since at until"},
+		{reservationRecord{}, "type owner reason since at until"},
 		{paceRecord{}, "generation start count"},
 		{pauseRecord{}, "reason since"},
 		{reportsRecord{}, "limit wall gate ok cut risen suspect suspect_at suspects usual_throttled usual_ok moved tally"},

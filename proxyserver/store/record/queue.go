@@ -54,6 +54,7 @@ type lockRecord struct {
 }
 
 type reservationRecord struct {
+	Type   string        `json:"type,omitempty"` // older records have none
 	Owner  string        `json:"owner,omitempty"`
 	Reason string        `json:"reason"`
 	Since  time.Duration `json:"since"`
@@ -98,7 +99,7 @@ func writeQueue(t Table, c *pool.Change) error {
 	case pool.NameReserved:
 		r := c.Reserved
 		return putJSON(t, recordKey(keyTaken, r.Name), reservationRecord{
-			Owner: r.Owner, Reason: r.Reason, Since: r.Since, At: millis(r.At), Until: r.Until,
+			Type: r.Type, Owner: r.Owner, Reason: r.Reason, Since: r.Since, At: millis(r.At), Until: r.Until,
 		})
 	case pool.NameGivenBack:
 		return t.Delete(recordKey(keyTaken, c.Reserved.Name))
@@ -153,7 +154,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			return err
 		}
 		snap.Reserved = append(snap.Reserved, pool.Reservation{
-			Name: name, Owner: r.Owner, Reason: r.Reason, Since: r.Since, At: fromMillis(r.At), Until: r.Until,
+			Name: name, Type: r.Type, Owner: r.Owner, Reason: r.Reason, Since: r.Since, At: fromMillis(r.At), Until: r.Until,
 		})
 	case keyName:
 		var n nameRecord
