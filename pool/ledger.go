@@ -317,7 +317,7 @@ const (
 	Named                     // Naming counts from now on
 	Paused                    // an operator has stopped a pool, perhaps again: Pause
 	Resumed                   // Pause is over
-	NameReserved              // Reserved counts from now on, perhaps in the place of one of the same name; or no pool has its name now, and it has no Type
+	NameReserved              // Reserved counts from now on, perhaps in the place of one of the same name; or no pool has its name now
 	NameGivenBack             // Reserved is over
 	ReportCounted             // Reported counts
 	Adapted                   // Reports count from now on

@@ -14,7 +14,7 @@ func (n *modelName) isFree() bool { return n.lease == nil && n.lock == nil && n.
 
 // reservation is what people are told of the reservation of n.
 func (n *modelName) reservation() Reserved {
-	r := Reserved{Reservation: *n.reserved}
+	r := Reserved{Reservation: *n.reserved, NoPool: n.pool == nil}
 	if n.pool != nil {
 		r.Type = n.pool.Type
 	}

@@ -27,6 +27,7 @@ type Reservation struct {
 type Reserved struct {
 	Reservation
 	Holder string // the owner of the lease that has the name still; empty: none has
+	NoPool bool   // no pool has the name now
 }
 
 // reservation is a Reservation with its place.
@@ -42,7 +43,7 @@ func compareReserved(a, b Reservation) int {
 
 // value returns the reservation of sl, which has one.
 func (sl *slot) value() Reserved {
-	r := Reserved{Reservation: sl.reserved.Reservation}
+	r := Reserved{Reservation: sl.reserved.Reservation, NoPool: sl.pool == nil}
 	if sl.pool != nil {
 		r.Type = sl.pool.Type
 	}

@@ -190,11 +190,11 @@ func TestReservationOutlivesConfiguration(t *testing.T) {
 		if p := set.Pools(0)[0]; p.InUse != len(names)-1 || len(p.Reserved) != p.InUse {
 			t.Errorf("%+v", p)
 		}
-		if changes := set.Drain(); (i == 0) != (len(changes) == 1) || i == 0 && (changes[0].Kind != NameReserved || changes[0].Reserved.Type != "") {
+		if changes := set.Drain(); (i == 0) != (len(changes) == 1) || i == 0 && (changes[0].Kind != NameReserved || !changes[0].Reserved.NoPool) {
 			t.Errorf("changes %q", words(changes))
 		}
 		if names[len(names)-1] == "t-0" { // a restart says it, too
-			if changes := restarted(t, set, of("t", names...)).Drain(); len(changes) != 1 || changes[0].Reserved.Type != "" {
+			if changes := restarted(t, set, of("t", names...)).Drain(); len(changes) != 1 || !changes[0].Reserved.NoPool {
 				t.Errorf("changes %q", words(changes))
 			}
 		}

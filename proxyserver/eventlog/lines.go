@@ -114,7 +114,7 @@ func (l lines) reserved(what string, c *pool.Change) {
 		ends = slog.Duration("ends_in", round(l.until(r.Until)))
 	}
 	level := slog.LevelInfo
-	if c.Kind == pool.NameReserved && r.Type == "" { // nobody sees it until a pool has the name again
+	if c.Kind == pool.NameReserved && r.NoPool { // nobody sees it until a pool has the name again
 		level, what = slog.LevelWarn, "reserved, but in no pool"
 	}
 	l.write(level, what, text("by", c.Act.By), slog.String("owner", owner), text("token", token), text("type", r.Type),

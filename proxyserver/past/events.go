@@ -65,7 +65,7 @@ func eventOf(c *pool.Change) (Event, bool) {
 	case pool.Adapted:
 		return moveEvent(c.Reports.Type, c.Reports.Moved), c.Moved
 	case pool.NameReserved:
-		return reservedEvent("reserved", c), c.Reserved.Type != ""
+		return reservedEvent("reserved", c), !c.Reserved.NoPool
 	case pool.NameGivenBack:
 		return reservedEvent("given back", c), true
 	case pool.Paused:
