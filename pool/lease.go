@@ -1,8 +1,8 @@
 package pool
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,67 +151,45 @@ func brokenFor(why string) Reason { return Reason(leaseapi.ReasonBroken + why) }
 // by the reason that the operator gave.
 func (r Reason) Broken() bool { return strings.HasPrefix(string(r), leaseapi.ReasonBroken) }
 
-// Ended is a request id that never gets a lease again.
-type Ended struct {
-	ID    string
-	Until time.Duration // on the lease clock: when it is forgotten
-	// Unconfirmed: its grant expired before a renewal confirmed it. Nobody gave the grant back
-	// or cancelled it.
-	Unconfirmed bool
-	Result      Result     // of the request that it had merged with; zero: it ended otherwise
-	Removed     string     // why an operator took it off the queue; empty: no operator did
-	Lease       EndedLease // the last lease that it held; zero: none
+// lease is a lease that is held.
+type lease struct {
+	Lease
+	slot    *slot
+	pool    *pool    // that granted it
+	request *request // nil after a restart if the request was anonymous
+	timer   timer
+	pos     int // in pool.held
 }
 
-// Pause is a pool that an operator has stopped.
-type Pause struct {
-	Type   string
-	Reason string
-	Since  time.Duration // on the lease clock
+// compareGrants orders leases as they were granted.
+func compareGrants(a, b *lease) int { return cmp.Compare(a.Generation, b.Generation) }
+
+// valuesOf returns leases as they are now.
+func valuesOf(held []*lease) []Lease {
+	leases := make([]Lease, len(held))
+	for i, l := range held {
+		leases[i] = l.Lease
+	}
+	return leases
 }
 
-// Locked is a name that nobody holds, but that is not granted yet because of the lock delay of
-// its pool. The units and the key of the lease that ended are withheld, too.
-type Locked struct {
-	Name  string
-	Type  string        // of the lease that ended
-	Units int           // of it
-	Key   string        // of it; may be empty
-	Until time.Duration // on the lease clock
-
-	ReadsKey bool // the lease read the key: those that read it, too, may have it meanwhile
-}
-
-// Pacing says from which grant the pace of a pool counts.
-type Pacing struct {
-	Type       string
-	Generation uint64        // of the last lease that was granted
-	Start      time.Duration // on the lease clock: when its grant counts as made
-	Count      int           // how many units it granted; zero: there is no such pool
-}
-
-// Naming is the last name that a counted pool has made up. It outlives the pool: if the names
-// began anew, a late release of an earlier lease by its name could end a later one.
-type Naming struct {
-	Type string
-	Last int // the K of TYPE-K
-}
-
-// Snapshot is the durable part of a [Set]. Waiters without an id are not in it, nor is the
-// configuration, nor why leases ended: renewing a lease that ended before a restart gives
-// [Unknown].
-type Snapshot struct {
-	Clock      time.Duration
-	Generation uint64 // the last one given
-	Leases     []Lease
-	Ended      []Ended
-	Waiters    []Waiter
-	Locked     []Locked
-	Paced      []Pacing
-	Named      []Naming
-	Pauses     []Pause
-	Reserved   []Reservation
-	Reports    []Reports
+// install makes l the lease of its slot. The request of l is nil if it is not known.
+func (g *ledger) install(l *lease) {
+	p, r := l.pool, l.request
+	l.timer.on = l
+	l.slot.lease = l
+	g.offerName(l.slot)
+	p.held.put(l)
+	p.heldUnits += l.Units
+	p.outlook.invalidate()
+	if k := g.holdKey(p, l.HeldKey(), l.ReadsKey); k != nil {
+		k.leases = append(k.leases, l)
+	}
+	g.held++
+	if r != nil {
+		r.leases = append(r.leases, l)
+	}
+	g.schedule(&l.timer, l.Ends())
 }
 
 // Renew makes the lease that ref means end ttl from now, and keeps ttl for later renewals
@@ -239,156 +217,100 @@ func (s *Set) Renew(now time.Duration, ref Ref, ttl time.Duration) (Lease, Reaso
 	return l.Lease, ""
 }
 
-// Why a Resize changes nothing.
-var (
-	ErrListed = errors.New("leases of this pool are names: only those of a counted pool can be resized")
-	ErrStale  = errors.New("the lease holds another number of units than was said, or was resized since")
-	ErrNoRoom = errors.New("there is no room to grow")
-	ErrLost   = errors.New("the lease is lost")
-)
-
-// LostError is the [ErrLost] of a lease that the caller does not hold, with the reason.
-type LostError struct{ Reason Reason }
-
-func (e *LostError) Error() string { return fmt.Sprintf("%v: %s", ErrLost, e.Reason) }
-
-// Is makes the error an [ErrLost].
-func (e *LostError) Is(target error) bool { return target == ErrLost }
-
-// NoRoomError is the [ErrNoRoom] of a growth.
-type NoRoomError struct {
-	Need, Free, Held int    // units: how many more were asked for, how many can be granted, how many stay held
-	Paused           string // why an operator has paused the pool; empty: it is not
-	// Locked is the name whose lock delay is the last that must be over; empty: leases
-	// must end, too.
-	Locked string
-	// Waiting: the free units are for the waiter that is next.
-	Waiting bool
-}
-
-func (e *NoRoomError) Error() string {
-	return fmt.Sprintf("%v: need %d more, %d free; %d stay held", ErrNoRoom, e.Need, e.Free, e.Held)
-}
-
-// Is makes the error an [ErrNoRoom].
-func (e *NoRoomError) Is(target error) bool { return target == ErrNoRoom }
-
-// Units returns how many units an Acquire of q would ask for. It fails with
-// [ErrUnknownType] or [ErrNoCost].
-func (s *Set) Units(q Request) (int, error) {
-	p := s.types[q.Type]
-	if p == nil || p.retired {
-		return 0, ErrUnknownType
+// renew makes l end ttl from now, unless something else ends it before. The renewal becomes a
+// change if durable is set, or if it is the first since a restart or a stall: only such a
+// change lets the next restart give l its full TTL again.
+func (g *ledger) renew(l *lease, ttl time.Duration, durable bool) {
+	durable = durable || l.Extended
+	l.Expires, l.Extended = later(g.now, ttl), false
+	g.schedule(&l.timer, l.Ends())
+	if durable {
+		g.note(Renewed).Lease = l.Lease
 	}
-	return p.unitsOf(q)
 }
 
-// Resizing is the argument of [Set.Resize].
-type Resizing struct {
-	From int // how many units the lease holds, as far as the caller knows
-	To   int // how many it will hold; less than 1 counts as 1
-	// After is [Lease.Resizes] as the caller last knew it. Nil: the caller does not know it, as
-	// older clients do not.
-	After *int
-}
-
-// repeats reports whether r repeats the last resize of l. Without After, a resize to the
-// present number of units counts as a repeat.
-func (r Resizing) repeats(l *Lease) bool {
-	return r.To == l.Units && (r.After == nil || *r.After == l.Resizes-1)
-}
-
-// follows reports whether r was made for l as it is now.
-func (r Resizing) follows(l *Lease) bool {
-	return r.From == l.Units && (r.After == nil || *r.After == l.Resizes)
-}
-
-// Resize changes how many units the lease that ref means holds, and nothing else of it. It
-// happens at once or not at all: if holders waited to grow, they could wait for each other
-// forever.
-//
-// To hold less always succeeds. To hold more fails with a [NoRoomError] if too few units are
-// free, if the waiter that is next would no longer fit, or if the pool is paused; and with
-// [ErrTooMany] beyond the capacity.
-//
-// Each resize that is decided counts in [Lease.Resizes], refusals included. So a late copy of
-// an earlier resize does nothing and gets [ErrStale], like a resize whose From is wrong. A
-// repeat of the last resize that was done succeeds. Without After a late copy does nothing
-// either, unless the lease holds exactly From again.
-//
-// A lease of a listed pool gets [ErrListed]. A lease that has ended, or that was broken and
-// asks for more, gets a [LostError]. With an error Resize also returns the lease as it is,
-// unless the lease has ended.
-func (s *Set) Resize(now time.Duration, ref Ref, r Resizing) (Lease, error) {
-	s.Advance(now)
-	r.To = max(r.To, 1)
-	l, why := s.meant(ref)
-	if l == nil {
-		return Lease{}, &LostError{why}
-	}
+// expire ends a lease whose time is over.
+func (g *ledger) expire(l *lease) {
 	switch {
-	case !l.pool.counted() && l.Units == 1:
-		return l.Lease, ErrListed
-	case r.repeats(&l.Lease):
-		return l.Lease, nil
-	case !r.follows(&l.Lease):
-		return l.Lease, ErrStale
+	case l.ReleaseAt > 0:
+		g.end(l, Released)
+	case l.Broken != "":
+		g.end(l, brokenFor(l.Broken))
+	default:
+		g.end(l, Expired)
 	}
-	if r.To > l.Units {
-		if err := s.mayGrow(l, r.To); err != nil {
-			s.resize(l, l.Units)
-			return l.Lease, err
-		}
-	}
-	s.resize(l, r.To)
-	s.serve()
-	return l.Lease, nil
 }
 
-// mayGrow returns why l must not grow to units; nil if it may.
-func (g *ledger) mayGrow(l *lease, units int) error {
-	p := l.pool
-	if l.Broken != "" {
-		return &LostError{brokenFor(l.Broken)}
-	}
-	if units > p.Capacity() {
-		return p.tooMany(units)
-	}
-	others := p.taken() - l.Units
-	refused := &NoRoomError{Need: units - l.Units, Free: max(0, p.limit.now()-p.taken()), Held: l.Units}
-	if pause, paused := g.pauses[p.Type]; paused {
-		refused.Paused = pause.Reason
-		return refused
-	}
-	if !p.hasRoom(units, others, false) {
-		more := min(others+units-p.limit.now(), others)
-		if l := p.lockDelayOf(missing{more, more}); l != nil {
-			refused.Locked = l.Name
-		}
-		return refused
-	}
-	next, ok := p.next.first()
-	if ok && next.turn() != nil {
-		next = next.turn()
-	}
-	if ok && !p.hasRoom(next.units, others+units, next.Overcommit) {
-		refused.Waiting = true
-		return refused
-	}
-	return nil
-}
+// end ends a lease. The request ends with the last of its leases.
+func (g *ledger) end(l *lease, why Reason) {
+	g.noteUse(l)
+	g.timers.remove(&l.timer)
+	l.pool.held.remove(l)
+	l.pool.heldUnits -= l.Units
+	l.pool.outlook.invalidate()
+	g.held--
+	g.touch(l.pool)
 
-// resize makes l hold units, and counts the resize.
-func (g *ledger) resize(l *lease, units int) {
-	before := l.Units
-	l.Resizes++
-	if units != before {
-		l.pool.heldUnits += units - before
-		l.Units = units
-		l.pool.outlook.invalidate()
-		g.touch(l.pool)
+	sl := l.slot
+	sl.lease, sl.lastGeneration, sl.lastReason = nil, l.Generation, why
+	took := g.now - l.Granted
+	// A holder that never confirmed its grant may not have worked, and a broken lease does not
+	// show how long jobs take.
+	if !l.Provisional && l.Broken == "" {
+		l.pool.past.add(took)
 	}
-	c := g.note(Resized)
+	c := g.note(Done)
 	c.Lease = l.Lease
-	c.Before = before
+	c.Reason, c.Took = why, took
+	if delay := l.lockDelay(); why != Released && delay > 0 {
+		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.HeldKey(), ReadsKey: l.ReadsKey, Until: later(g.now, delay)})
+	} else {
+		g.free(sl)
+	}
+	g.freeKey(l.pool, l.HeldKey(), l)
+
+	r := l.request
+	if r == nil || r.Anonymous {
+		return
+	}
+	r.removeLease(l)
+	if l.AskedType == "" {
+		r.units = l.used()
+	}
+	if why != Released || l.Broken != "" {
+		g.lose(r)
+	}
+	if len(r.leases) == 0 {
+		delete(g.requests, r.ID)
+		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, &l.Lease)})
+		g.conclude(r)
+	}
+}
+
+// lose notes that a lease of r, which has ended, was lost. The leases that r still holds say so,
+// too: after a restart nothing else is known of r.
+func (g *ledger) lose(r *request) {
+	if r.lost {
+		return
+	}
+	r.lost = true
+	if len(r.leases) == 0 {
+		return
+	}
+	for _, l := range r.leases {
+		l.OtherLost = true
+	}
+	g.note(LostOther).Leases = r.values()
+}
+
+// removeLease takes out l, which has ended. At the head, where most leases end, it moves
+// nothing.
+func (r *request) removeLease(l *lease) {
+	i, _ := slices.BinarySearchFunc(r.leases, l, compareGrants)
+	if i > 0 {
+		r.leases = slices.Delete(r.leases, i, i+1)
+		return
+	}
+	r.leases[0] = nil // let go of it
+	r.leases = r.leases[1:]
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 	"sort"
@@ -94,36 +93,6 @@ func (g *ledger) schedule(t *timer, due time.Duration) {
 	g.timers.put(t)
 }
 
-// remember adds e, which ends now, and forgets the oldest if there are too many.
-func (g *ledger) remember(e Ended) {
-	for range g.ended.surplus() {
-		g.forget()
-	}
-	e.Until = later(g.now, EndedKept)
-	g.ended.push(e)
-	g.note(Remembered).Ended = e
-}
-
-// forget forgets the id that ended first.
-func (g *ledger) forget() { g.note(Forgotten).Ended = g.ended.pop() }
-
-// paused reports whether an operator has stopped p.
-func (g *ledger) paused(p *pool) bool {
-	_, ok := g.pauses[p.Type]
-	return ok
-}
-
-// open reports whether no pause keeps p from granting r.
-func (g *ledger) open(p *pool, r *request) bool { return r.Overcommit || !g.paused(p) }
-
-// due returns when the pace of p allows a grant to r.
-func (g *ledger) due(p *pool, r *request) time.Duration {
-	if r.Overcommit {
-		return g.now
-	}
-	return p.due()
-}
-
 // note adds a change for the next Drain. The caller fills the change in at once, through the
 // pointer. A Change is large: passing it as an argument would double the stacks of the
 // goroutines that wait.
@@ -134,12 +103,6 @@ func (g *ledger) note(kind Kind) *Change {
 	*c = Change{} // with the fields in the literal, each caller would have a copy on its stack
 	c.Kind, c.Act = kind, g.act
 	return c
-}
-
-// begin makes act the cause of all changes until the function that it returns is called.
-func (g *ledger) begin(act Act) (end func()) {
-	g.act = act
-	return func() { g.act = Act{} }
 }
 
 // timer is a time at which something is due.
@@ -252,39 +215,6 @@ func (h *ordered[T]) Pop() any {
 	h.items = h.items[:last]
 	*h.pos(x) = 0
 	return x
-}
-
-// maxRecalled is how many names in no pool are remembered while nobody holds them, so that a
-// holder that was cut off hears why its lease is lost. 10,000 names take 2 MB.
-const maxRecalled = 10_000
-
-// recalled holds the names in no pool, in the order in which their leases ended, or in which
-// they were removed: those of counted pools, and those that are no longer configured.
-type recalled struct {
-	names []string
-	limit int
-}
-
-// push adds name. If there are too many, it returns the oldest, for the caller to forget; else "".
-func (r *recalled) push(name string) (forgotten string) {
-	r.names = append(r.names, name)
-	if len(r.names) > r.limit {
-		forgotten, r.names = r.names[0], r.names[1:]
-	}
-	return forgotten
-}
-
-// Act says who did something as an operator, and why. Clients that lose by it read the reason;
-// the log and the status page also show who.
-type Act struct {
-	By     string // empty: nobody knows
-	Reason string
-}
-
-// orNone returns a, with a text for people if it has no reason.
-func (a Act) orNone() Act {
-	a.Reason = cmp.Or(a.Reason, "no reason given")
-	return a
 }
 
 // Kind says what changed; see [Change].

@@ -55,17 +55,6 @@ func (sl *slot) lost(ref Ref) Reason {
 	return Unknown // it ended before a restart: its end is not known
 }
 
-// Locked returns the lock delay that keeps name from being granted; false if none
-// does.
-func (s *Set) Locked(now time.Duration, name string) (Locked, bool) {
-	s.Advance(now)
-	sl := s.slots[name]
-	if sl == nil || sl.lock == nil {
-		return Locked{}, false
-	}
-	return sl.lock.Locked, true
-}
-
 // Unrenewed returns the leases that have at most 1/parts of their TTL left and belong to clients
 // of version 1, which cannot renew. Such a client may still work, and would lose its lease.
 // Broken leases and those with a pending release are left out.
@@ -81,12 +70,6 @@ func (s *Set) Unrenewed(now, parts time.Duration) []Lease {
 	}
 	slices.SortFunc(ending, compareGrants)
 	return valuesOf(ending)
-}
-
-// wasMadeUp reports whether a counted pool may have made up name. Of names whose leases ended
-// long ago only the type is known.
-func (g *ledger) wasMadeUp(name string) bool {
-	return g.named[MadeUpFor(name)] > 0
 }
 
 // Place is where a request waits.

@@ -2,7 +2,6 @@ package pool
 
 import (
 	"cmp"
-	"errors"
 	"slices"
 	"time"
 )
@@ -10,9 +9,11 @@ import (
 // Release ends the lease that ref means, or the reservation of its owner if ref has no generation
 // and the owner does not hold the name. With a delay it makes the lease end delay from now,
 // even if somebody renews it or its holder dies. A later call may move that time either way,
-// but cannot postpone the end of a broken lease. Releasing a free name does nothing. The Reason
-// is empty if the lease has ended or will end; [Taken] if another has reserved the name; [Other] if somebody else has the name, which
-// changes nothing; [Later] if the owner got it again since; [Unknown] if there never was such a name.
+// but cannot postpone the end of a broken lease. Releasing a free name does nothing.
+//
+// The Reason is empty if the lease has ended or will end; [Taken] if another has reserved the name;
+// [Other] if somebody else has the name, which changes nothing; [Later] if the owner got it again
+// since; [Unknown] if there never was such a name.
 func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 	s.Advance(now)
 	sl := s.slots[ref.Name]
@@ -92,110 +93,4 @@ func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (name
 	}
 	s.serve()
 	return names, len(waiting)
-}
-
-// tombstones are the ended request ids, in the order in which they are
-// forgotten, which is the order in which they ended.
-type tombstones struct {
-	ids       map[string]int // how many ended before this one, over all time
-	order     []Ended
-	forgotten int // how many were removed from order, over all time
-	limit     int
-}
-
-func newTombstones() tombstones {
-	return tombstones{ids: make(map[string]int), limit: MaxEnded}
-}
-
-// surplus returns how many must be forgotten before one more may be remembered.
-func (t *tombstones) surplus() int { return max(0, len(t.order)+1-t.limit) }
-
-// due returns how many must be forgotten at now.
-func (t *tombstones) due(now time.Duration) (n int) {
-	for n < len(t.order) && t.order[n].Until <= now {
-		n++
-	}
-	return n
-}
-
-func (t *tombstones) has(id string) bool {
-	_, ok := t.ids[id]
-	return ok
-}
-
-// get returns the entry of an id, which must be there. It is valid until the next push.
-func (t *tombstones) get(id string) *Ended { return &t.order[t.ids[id]-t.forgotten] }
-
-// why returns the error of an acquire with an id that has ended.
-func (t *tombstones) why(id string) error {
-	e := t.get(id)
-	if e.Removed != "" {
-		return &RemovedError{e.Removed}
-	}
-	if e.Result != 0 {
-		return &CoalescedError{e.Result}
-	}
-	if e.Unconfirmed {
-		return ErrUnconfirmed
-	}
-	return ErrEnded
-}
-
-func (t *tombstones) push(e Ended) {
-	t.ids[e.ID] = t.forgotten + len(t.order)
-	t.order = append(t.order, e)
-}
-
-// first returns the entry that is forgotten next; false if there is none.
-func (t *tombstones) first() (e Ended, ok bool) {
-	if len(t.order) == 0 {
-		return Ended{}, false
-	}
-	return t.order[0], true
-}
-
-// pop takes out the first entry; there must be one.
-func (t *tombstones) pop() Ended {
-	e := t.order[0]
-	t.order[0] = Ended{} // let go of its id
-	t.order = t.order[1:]
-	t.forgotten++
-	delete(t.ids, e.ID)
-	return e
-}
-
-// Why a Break breaks nothing.
-var (
-	ErrUnknownName = errors.New("there never was such a name")
-	ErrNotHeld     = errors.New("nobody holds this name")
-)
-
-// Break takes the lease of name away from its holder, as an act of an operator. From now on
-// renewals fail with the reason, and nothing prolongs the lease, not even a restart. It ends
-// when its holder releases it, at a pending release, or when its TTL is over, so the holder has
-// time to stop its work. With immediately, it ends now.
-//
-// It returns the lease as it is now, or as it was when it ended. It fails with [ErrUnknownName]
-// or [ErrNotHeld]. Breaking a lease again replaces the reason.
-func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (Lease, error) {
-	s.Advance(now)
-	sl := s.slots[name]
-	switch {
-	case sl == nil && !s.wasMadeUp(name):
-		return Lease{}, ErrUnknownName
-	case sl == nil || sl.lease == nil:
-		return Lease{}, ErrNotHeld
-	}
-	l := sl.lease
-	act = act.orNone()
-	defer s.begin(act)()
-	l.Broken = act.Reason
-	l.pool.outlook.invalidate()
-	if immediately {
-		s.end(l, brokenFor(l.Broken))
-		s.serve()
-	} else {
-		s.note(Broken).Lease = l.Lease
-	}
-	return l.Lease, nil
 }

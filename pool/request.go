@@ -220,3 +220,106 @@ func ownersAgree(a, b string) bool {
 // saysCount reports whether q says how many units it wants. A request that is not Weighted
 // always has a count, so its 1 says nothing.
 func (q Request) saysCount() bool { return q.Count > 1 || q.Count == 1 && q.Weighted }
+
+// request is a request that waits, or was granted and has leases left.
+type request struct {
+	Request
+	units   int // how many it wants, fixed when it came, but for recount
+	pool    *pool
+	slot    *slot  // the name that it wants; nil: any
+	key     *key   // while it is in the queue: its own, or that of the name; nil: it has none
+	arrival uint64 // position in the order of arrivals
+	arrived time.Duration
+
+	// Where it stands: see order.go.
+	priority  int           // that counts: as asked for, or as an operator or a request that it superseded left it
+	older     time.Duration // how long before its own arrival its place was taken, by a request that it superseded
+	rank      rank          // in the queue: the best of it and its followers
+	standing  int           // the priority of the one whose rank it is
+	overtaken int           // units that went ahead of it while it did not fit
+	passed    int           // of several pools, in place of overtaken: parts of what may go ahead of other waiters, in billionths
+
+	// While it waits: the connections that wait with it, and, once there are
+	// none, until when it is active and until when its place is kept.
+	attached    int
+	activeUntil time.Duration
+	keptUntil   time.Duration
+	active      bool // requests behind it may not overtake it
+	missed      bool // its client has not come back since a restart or a stall: it is granted nothing, but may hold back others
+	timer       timer
+	nextPos     int // in pool.next
+	keyPos      int // in key.readers or key.writers
+
+	leases []*lease // those that have not ended, in the order of their grants; none while it waits
+
+	leader      *request   // the request that it has joined, whose run stands for its own; nil: none
+	followers   []*request // the requests that have joined it, in the order of their arrivals
+	activeCount int        // how many of it and its followers are active, while it is in the queue
+	result      Result     // of its run, for its followers
+	lost        bool       // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
+
+	shut bool // in the queue: kept out, as isShut says
+
+	// Of a request of several pools: see several.go.
+	seats []*request // in its other pools
+	main  *request   // of such a seat: the request
+
+	said Outcome // the outcome reported so far
+	full bool    // one of its leases ended while the pool was in full use
+}
+
+func (r *request) queued() bool { return len(r.leases) == 0 }
+
+// away reports whether r is granted nothing until its client comes back.
+func (r *request) away() bool {
+	w := r.whole()
+	return w.missed || !w.active
+}
+
+// keptOut reports whether r holds nobody up: its key is not free for it, one of its pools is shut, or
+// reservations leave fewer names than it wants.
+func (r *request) keptOut() bool {
+	w := r.whole()
+	return w.shut || w.key.keptOut(w)
+}
+
+// lead returns the request that waits or runs for r: its leader, or else r itself.
+func (r *request) lead() *request {
+	if r.leader != nil {
+		return r.leader
+	}
+	return r
+}
+
+// turn returns the request that gets the leases when r, which is in the queue, is next: r
+// itself, or if r is away its first follower that is not; nil if all are away.
+func (r *request) turn() *request {
+	if !r.away() {
+		return r
+	}
+	for _, f := range r.followers {
+		if f.active && !f.missed {
+			return f
+		}
+	}
+	return nil
+}
+
+// waiter returns the durable state of r, which waits.
+func (r *request) waiter() Waiter {
+	w := Waiter{
+		Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
+		PriorityNow: r.priority, Older: r.older, Overtaken: r.overtaken,
+		Passed: r.passed, AlsoUnits: r.unitsElsewhere(),
+	}
+	if r.leader != nil {
+		w.Follows = r.leader.ID
+	}
+	if r.missed {
+		w.HoldsUntil, w.KeptUntil = r.activeUntil, r.keptUntil
+	}
+	return w
+}
+
+// values returns the leases of r as they are now.
+func (r *request) values() []Lease { return valuesOf(r.leases) }

@@ -14,19 +14,6 @@ func (g *ledger) enqueue(r *request) {
 	g.noteWaiter(Queued, r)
 }
 
-// miss makes r wait for its client, which could not reach the server for a while, unless a
-// connection is attached to r, or r has been missed before.
-func (g *ledger) miss(r *request) {
-	if r.attached > 0 || r.missed {
-		return
-	}
-	r.missed = true
-	r.activeUntil, r.keptUntil = later(g.now, HoldBack), later(g.now, PlaceKept)
-	g.activate(r)
-	g.leave(r)
-	g.noteWaiter(Missed, r)
-}
-
 // clientReturned notes that the client of r has come back.
 func (g *ledger) clientReturned(r *request) {
 	r.activeUntil = 0
@@ -166,43 +153,83 @@ func (c *Change) WaitEndWhy() string {
 	return c.Err.Error()
 }
 
-// Why a [Set.Remove] or a [Set.Move] changes nothing.
-var (
-	ErrUnknownRequest = errors.New("there is no such request")
-	ErrNotQueued      = errors.New("the request does not wait: it was granted")
-)
-
-// Remove takes a waiter off the queue, as an act of an operator. Its connections get a
-// [RemovedError], and so do later requests with its id, for [EndedKept].
-//
-// It returns the request. It fails with [ErrUnknownRequest], with [ErrNotQueued], or, if the
-// request has ended already, with the error that [Set.Acquire] would return.
-func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
-	s.Advance(now)
-	r, err := s.waiterOf(id)
-	if err != nil {
-		return Request{}, err
-	}
-	act = act.orNone()
-	defer s.begin(act)()
-	s.drop(r, &RemovedError{act.Reason})
-	if !r.Anonymous {
-		s.remember(Ended{ID: id, Removed: act.Reason})
-	}
-	s.serve()
-	return r.Request, nil
+// register counts r among the requests that wait.
+func (g *ledger) register(r *request) {
+	g.arrivals = max(g.arrivals, r.arrival)
+	r.timer.on = r
+	g.requests[r.ID] = r
+	g.waiting++
 }
 
-// waiterOf returns the request with that id, which waits.
-func (g *ledger) waiterOf(id string) (*request, error) {
-	r := g.requests[id]
-	switch {
-	case r == nil && g.ended.has(id):
-		return nil, g.ended.why(id)
-	case r == nil:
-		return nil, ErrUnknownRequest
-	case !r.queued():
-		return nil, ErrNotQueued
+// deregister is the counterpart of register.
+func (g *ledger) deregister(r *request) {
+	r.active = false
+	g.timers.remove(&r.timer)
+	delete(g.requests, r.ID)
+	g.waiting--
+}
+
+// addToQueue puts r into the queue of each of its pools, and into that of its key.
+func (g *ledger) addToQueue(r *request) {
+	r.rank, r.standing = g.bestRank(r)
+	r.shut = g.isShut(r)
+	for seat := range r.allSeats {
+		seat.rank, seat.standing = r.rank, r.standing
+		seat.pool.list(seat)
 	}
-	return r, nil
+	if r.several() {
+		g.several++
+	}
+	if r.key = r.pool.waitedFor(r); r.key != nil {
+		r.key.queue.insert(r)
+	}
+}
+
+// takeOffQueue is the counterpart of addToQueue.
+func (g *ledger) takeOffQueue(r *request) {
+	p := r.pool
+	g.exit(r)
+	for seat := range r.allSeats {
+		seat.pool.unlist(seat)
+	}
+	if r.several() {
+		g.several--
+	}
+	if r.key != nil {
+		r.key.queue.remove(r)
+		p.forgetKey(r.key)
+		r.key = nil
+	}
+}
+
+// activate makes r active: requests behind it overtake it only while it does not fit.
+func (g *ledger) activate(r *request) {
+	lead := r.lead()
+	if !r.active {
+		r.active = true
+		lead.activeCount++
+	}
+	if lead.queued() {
+		g.enter(lead)
+	}
+	g.touchAll(r)
+}
+
+// deactivate is the counterpart of activate.
+func (g *ledger) deactivate(r *request) {
+	if !r.active {
+		return
+	}
+	r.active = false
+	lead := r.lead()
+	if lead.activeCount--; lead.activeCount == 0 && lead.queued() {
+		g.exit(lead)
+	}
+	g.touchAll(r) // r may have been in the way
+}
+
+// noteWaiter notes a change of r.
+func (g *ledger) noteWaiter(kind Kind, r *request) {
+	w := r.waiter()
+	g.note(kind).Waiter = &w
 }
