@@ -220,6 +220,6 @@ func (h *Holder) sayGrant(g *v1.Grant, r Request) {
 		h.Reporter.Debugf("it holds %d units", g.Units)
 	}
 	if g.TTL > 0 && g.TTL < r.TTL {
-		h.Reporter.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %q", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), r.Type)
+		h.Reporter.Notef("the lease has a TTL of %s, not the %s that were asked for: the proxy allows no more for type %s", leaseapi.Duration(g.TTL), leaseapi.Duration(r.TTL), leaseapi.AnyOf(r.Type, r.Also))
 	}
 }

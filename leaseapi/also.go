@@ -82,3 +82,16 @@ func ParseUnknown(text string) (types []string) {
 		types, rest = append(types, typ), strings.TrimPrefix(rest, " ")[len(quoted):]
 	}
 }
+
+// AnyOf names the types of a request of also, for people, where any of them may be meant.
+func AnyOf(first string, also []Also) string {
+	text := strconv.Quote(first)
+	for i, a := range also {
+		sep := ", "
+		if i == len(also)-1 {
+			sep = " or "
+		}
+		text += sep + strconv.Quote(a.Type)
+	}
+	return text
+}

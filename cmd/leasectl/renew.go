@@ -64,7 +64,7 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 		return err
 	}
 	if ttl < o.ttl {
-		a.Notef("the proxy renews for %s, not for the %s that were asked for: it allows no more for type %q", leaseapi.Duration(ttl), leaseapi.Duration(o.ttl), record.Type)
+		a.Notef("the proxy renews for %s, not for the %s that were asked for: it allows no more for type %s", leaseapi.Duration(ttl), leaseapi.Duration(o.ttl), leaseapi.AnyOf(record.Type, record.Also))
 	}
 	a.Notef("renewed %s for %s", strings.Join(record.Names(), ", "), leaseapi.Duration(ttl))
 	return nil
