@@ -97,10 +97,10 @@ func namesValue(p *[]string) pflag.Value {
 	return v
 }
 
-// hostsValue takes names of hosts, separated by commas, without scheme or port.
+// hostsValue takes names of hosts, separated by commas, without scheme, port or wildcard.
 func hostsValue(p *[]string) pflag.Value {
-	return listValue(p, "names of hosts, without scheme or port, separated by commas", func(host string) bool {
-		return host != "" && (!strings.ContainsAny(host, "/:@?#[] ") || net.ParseIP(host) != nil)
+	return listValue(p, "names of hosts, without scheme, port or wildcard, separated by commas", func(host string) bool {
+		return host != "" && (!strings.ContainsAny(host, "/:@?#[]* ") || net.ParseIP(host) != nil)
 	})
 }
 

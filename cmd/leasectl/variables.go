@@ -126,7 +126,7 @@ var commandVariables = [][2]string{
 	{"LEASECTL_STATE", "acquired; skipped in a dry run; degraded if the lease is optional and none was had"},
 	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},
 	{"LEASECTL_NAMES", "the names, separated by commas; empty without a lease"},
-	{"LEASECTL_NAMES_TYPE", "with --also: the names of one type, which stands in upper case, with _ for all but letters and digits"},
+	{"LEASECTL_NAMES_TYPE", "with --also: the names of one type, which stands in upper case, with _ for all but letters and digits. exec refuses two types that would share one"},
 	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
 	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
 	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
