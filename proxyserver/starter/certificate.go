@@ -89,10 +89,15 @@ func (w *writer) checkHosts(hosts []string) (host string, err error) {
 	for _, ip := range pair.Leaf.IPAddresses {
 		hosts = append(hosts, ip.String())
 	}
-	if len(hosts) == 0 {
-		return "", fmt.Errorf("%s names no host", w.path(Certificate))
+	wildcard := func(host string) bool { return strings.Contains(host, "*") }
+	named := slices.DeleteFunc(slices.Clone(hosts), wildcard)
+	switch {
+	case len(named) > 0:
+		return named[0], nil
+	case len(hosts) > 0:
+		return "", fmt.Errorf("%s is for %s: name the server with --host", w.path(Certificate), hosts[0])
 	}
-	return hosts[0], nil
+	return "", fmt.Errorf("%s names no host", w.path(Certificate))
 }
 
 func (w *writer) load(certificate, key string) (tls.Certificate, error) {

@@ -1,6 +1,9 @@
 package starter_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"os"
@@ -9,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasectl/leasectl/proxyserver/config"
 	"github.com/leasectl/leasectl/proxyserver/starter"
@@ -137,6 +141,36 @@ func TestWriteAgain(t *testing.T) {
 	os.Remove(filepath.Join(dir, starter.Authority))
 	os.Remove(filepath.Join(dir, starter.AuthorityKey))
 	if r := write(t, dir, starter.Options{Hosts: []string{"new.example"}, Pools: options.Pools}); r.OwnAuthority || len(r.Made) > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A certificate of somebody else's authority may be for a wildcard, which is no address of a server.
+func TestWildcard(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"*.example.com"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{starter.Certificate: {Type: "CERTIFICATE", Bytes: der}, starter.Key: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r, err := starter.Write(dir, starter.Options{Pools: options.Pools}); err == nil || !strings.Contains(err.Error(), "tls.crt is for *.example.com: name the server with --host") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r := write(t, dir, starter.Options{Hosts: []string{"leases.example.com"}, Pools: options.Pools}); r.Host != "leases.example.com" {
 		t.Errorf("%+v", r)
 	}
 }
