@@ -33,8 +33,8 @@
 // A release has three steps under the handle's lock: the record says that it has begun; the proxy
 // is told; the handle is removed. A kill in between leaves a handle whose next release sends it
 // again, which changes nothing if it had arrived: each lease has a generation, from our server or
-// from the adapter for proxies of version 1 (holder/v1). releasing is the only way to give back
-// what a handle has, and sendRelease the only place that tells a proxy.
+// from the adapter for proxies of version 1 (holder/v1). release.go gives back what a
+// handle has, names.go names without a handle, and delay.go what the proxy is to release later.
 //
 // # The packages around it
 //

@@ -58,7 +58,8 @@ type Holder struct {
 	Keepers   *keeper.Keepers
 }
 
-// New returns a Holder. It opens no file and no connection. The caller calls [Holder.Close].
+// New returns a Holder. It opens no file and no connection. [Holder.Close] ends those that calls open, if
+// the process goes on without it.
 func New(o Options) *Holder {
 	owner := o.JobOwner
 	if o.Owner != "" {

@@ -14,14 +14,6 @@
 //
 // No other package of the program imports bbolt, or syncs files.
 //
-// # Inside
-//
-// From the top down: bolt.go is the store, create.go and migrate.go change the
-// file before it is used, load.go reads it as a whole, content.go
-// writes and reads what package record says, table.go counts the records and seals
-// them with checksums, pages.go finds them in the file, and options.go opens it.
-// place.go tells which file is under the store's path.
-//
 // The package reads the file without bbolt, because bbolt trusts its file. On a damaged
 // page bbolt panics, sometimes in a goroutine of its own. If the file was cut short, an
 // access to bbolt's memory map ends the process with SIGBUS.

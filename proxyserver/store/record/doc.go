@@ -6,11 +6,4 @@
 // part of the snapshot from which the pools begin. The store itself adds, for instance,
 // checksums, and a record with the format, the clock and the last generation. The first
 // byte of a key is the kind of the record; 'm' is reserved for the store.
-//
-// # Inside
-//
-// From the top down: record.go has the leases, ended.go the requests that ended,
-// queue.go who waits and what keeps names from them, reports.go has the limits that
-// reports moved, asked.go what leases and waiters have of a request, and table.go is
-// where they go.
 package record
