@@ -78,6 +78,9 @@ func New(o Options) *Holder {
 	}
 }
 
+// EndTokens ends what gets a token just now, such as a command that hangs.
+func (h *Holder) EndTokens() { h.Dialer.EndTokens() }
+
 // Close ends the connections to proxies.
 func (h *Holder) Close() { h.Dialer.Close() }
 

@@ -23,6 +23,8 @@ type TokenSource struct {
 	name  string
 	fetch func(context.Context) (string, error)
 
+	ctx      context.Context // of the fetches
+	cancel   context.CancelFunc
 	fetching sync.WaitGroup
 
 	mu      sync.Mutex // guards what follows
@@ -35,6 +37,7 @@ type TokenSource struct {
 
 // tokenFetch is a fetch under way. token and err are set when done is closed.
 type tokenFetch struct {
+	name  string // of the source
 	done  chan struct{}
 	token string
 	err   error
@@ -51,9 +54,19 @@ const (
 )
 
 // NewTokenSource returns a source of tokens. The name says in messages where they come from. fetch
-// gets a token; it may be called beside the calls that need one.
+// gets a token; it may be called beside the calls that need one, and must end with its context.
 func NewTokenSource(name string, fetch func(context.Context) (string, error)) *TokenSource {
-	return &TokenSource{name: name, fetch: fetch}
+	s := &TokenSource{name: name, fetch: fetch}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	return s
+}
+
+// Close ends the fetch under way, and waits for its end. Later ones fail.
+func (s *TokenSource) Close() {
+	s.cancel()
+	s.mu.Lock() // after which no fetch begins
+	s.mu.Unlock()
+	s.fetching.Wait()
 }
 
 // Token returns a token. It blocks while there is none that has not ended.
@@ -97,10 +110,15 @@ func (s *TokenSource) begin() *tokenFetch {
 	if s.running != nil {
 		return s.running
 	}
-	f := &tokenFetch{done: make(chan struct{})}
+	f := &tokenFetch{name: s.name, done: make(chan struct{})}
+	if s.ctx.Err() != nil {
+		f.err = fmt.Errorf("%s: it was closed", s.name)
+		close(f.done)
+		return f
+	}
 	s.running, s.tried = f, Now()
 	s.fetching.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), tokenTime)
+		ctx, cancel := context.WithTimeout(s.ctx, tokenTime)
 		defer cancel()
 		begun := Now()
 		token, err := s.fetch(ctx)
@@ -130,9 +148,17 @@ func (f *tokenFetch) wait(ctx context.Context) (string, error) {
 	case <-f.done:
 		return f.token, f.err
 	case <-ctx.Done():
-		return "", context.Cause(ctx)
+		cause := context.Cause(ctx)
+		text := f.name + " gave no token in time"
+		if !errors.Is(cause, context.DeadlineExceeded) {
+			text = fmt.Sprintf("%s gave no token yet: %v", f.name, cause)
+		}
+		return "", &reworded{text: text, err: errors.Join(errNoTokenYet, cause)}
 	}
 }
+
+// errNoTokenYet marks the error of a call that ended while it waited for a token. So nothing was sent.
+var errNoTokenYet = errors.New("no token yet")
 
 // keep makes token the one to show. The caller holds s.mu.
 func (s *TokenSource) keep(token string, since Instant) {

@@ -264,3 +264,33 @@ func TestHoursOfTokens(t *testing.T) {
 		c.from.fetching.Wait()
 	})
 }
+
+// A giver that hangs is named by the calls that wait for it, not taken for a proxy that does not answer; and
+// it is told to end.
+func TestTokenThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := false
+		s := NewTokenSource("the giver", func(ctx context.Context) (string, error) {
+			<-ctx.Done()
+			ended = true
+			return "", context.Cause(ctx)
+		})
+		c, err := New(Options{URL: "http://127.0.0.1:1", TokenFrom: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err = c.Whoami(ctx)
+		if err == nil || err.Error() != "whoami: the giver gave no token in time" || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("%v", err)
+		}
+		s.Close()
+		if !ended {
+			t.Error("the giver goes on")
+		}
+		if _, err := s.Token(t.Context()); err == nil {
+			t.Error("a closed source gives a token")
+		}
+	})
+}

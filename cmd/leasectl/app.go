@@ -53,10 +53,15 @@ func (a *app) openHolder() {
 	})
 }
 
-// close waits for queued messages to be written, for closeTime at most. The holder's
+// close ends a command that gets a token, and waits for queued messages to be written, for closeTime at most. The holder's
 // connections stay open until the process ends: closing one here would cost a switch to the
 // goroutine that reads it.
-func (a *app) close() { a.messages.close() }
+func (a *app) close() {
+	if a.holder != nil {
+		a.holder.EndTokens()
+	}
+	a.messages.close()
+}
 
 // Failf prints an error, also with --quiet.
 func (a *app) Failf(format string, args ...any) { a.message(format, args...) }

@@ -222,6 +222,9 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err := bindEnvironment(cmd, os.LookupEnv); err != nil {
 		return err
 	}
+	if cmd.Name() == "keeper" { // which has the variable only if the user typed --proxy
+		a.proxy.given = !a.proxy.unset()
+	}
 	if err := a.proxy.chooseToken(); err != nil {
 		return err
 	}

@@ -89,6 +89,16 @@ func (d *Dialer) Close() {
 	}
 }
 
+// EndTokens ends what gets a token just now.
+func (d *Dialer) EndTokens() {
+	d.mu.Lock()
+	tokens := d.tokens
+	d.mu.Unlock()
+	if tokens != nil {
+		tokens.Close()
+	}
+}
+
 // ProxyOf returns the proxy to ask about a lease of a recorded proxy: the recorded one,
 // unless the user named another just now; "" if neither is known.
 func (d *Dialer) ProxyOf(recorded string) string {

@@ -87,6 +87,11 @@ func (k *Keepers) Launch(ctx context.Context, what string, more []string, args .
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", what, err)
 	}
+	secret, err := k.secretFlags()
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
+	}
+	more = append(secret, more...)
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	pid, err = process.StartDetached(ctx, args, append(k.environment(), more...), nil)
@@ -110,24 +115,6 @@ func (k *Keepers) arguments(args ...string) ([]string, error) {
 	if k.Owner != "" {
 		args = append(args, "--owner", k.Owner)
 	}
-	if k.Dialer.Given {
-		proxy, err := k.Dialer.Name(k.Dialer.URL)
-		if err != nil {
-			return nil, err
-		}
-		args = append(args, "--proxy", proxy)
-	}
-	if from := k.Dialer.TokenFrom; from != "" {
-		if !tokenfrom.IsGitHub(from) {
-			// The command may name files of the directory that we are in.
-			dir, err := os.Getwd()
-			if err != nil {
-				return nil, err
-			}
-			from = "cd '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit\n" + from
-		}
-		args = append(args, "--token-from", from)
-	}
 	if err := k.CheckFiles(); err != nil {
 		return nil, err
 	}
@@ -139,6 +126,34 @@ func (k *Keepers) arguments(args ...string) ([]string, error) {
 		args = append(args, file.flag, path)
 	}
 	return args, nil
+}
+
+// proxyVariable is the variable of --proxy. A keeper has it only if the user typed --proxy.
+const proxyVariable = "LEASECTL_PROXY"
+
+// secretFlags returns the variables of flags whose values may have secrets. Everybody on the machine
+// can read a command line.
+func (k *Keepers) secretFlags() (env []string, err error) {
+	if k.Dialer.Given {
+		proxy, err := k.Dialer.Name(k.Dialer.URL)
+		if err != nil {
+			return nil, err
+		}
+		env = append(env, proxyVariable+"="+proxy)
+	}
+	from := k.Dialer.TokenFrom
+	if from == "" {
+		return env, nil
+	}
+	if !tokenfrom.IsGitHub(from) {
+		// The command may name files of the directory that we are in.
+		dir, err := os.Getwd()
+		if err != nil {
+			return nil, err
+		}
+		from = "cd '" + strings.ReplaceAll(dir, "'", `'\''`) + "' || exit\n" + from
+	}
+	return append(env, tokenfrom.Variable+"="+from), nil
 }
 
 // flagFile is a file that a flag names.

@@ -79,12 +79,17 @@ func (t *trusted) admit(ctx context.Context, token string, now time.Time) (Calle
 		return refuse(set.reason, set.err)
 	case err != nil:
 		return refuse(Malformed, err) // also an algorithm that does not count
-	case !slices.Contains(verified.Audience, t.Audience):
-		return refuse(Audience, fmt.Errorf("it is for %s, not for %s", leaseapi.Shorten(strings.Join(verified.Audience, ", ")), t.Audience))
 	}
+	// Package oidc takes AUD and ISS for aud and iss. A map does not.
 	var all map[string]any
 	if err := verified.Claims(&all); err != nil {
 		return refuse(Malformed, err)
+	}
+	switch audience := audienceOf(all); {
+	case all["iss"] != t.URL:
+		return refuse(OtherIssuer, errors.New("its iss is not that of its issuer"))
+	case !slices.Contains(audience, t.Audience):
+		return refuse(Audience, fmt.Errorf("it is for %s, not for %s", leaseapi.Shorten(strings.Join(audience, ", ")), t.Audience))
 	}
 	until, reason, err := checkTimes(all, now)
 	if err != nil {
@@ -96,6 +101,20 @@ func (t *trusted) admit(ctx context.Context, token string, now time.Time) (Calle
 		return refuse(NoRule, fmt.Errorf("no rule for %s matches the token, which has %s", t.URL, texts.describe(t.Rules)))
 	}
 	return Caller{Name: name, Issuer: t.URL, Rights: rights, Until: until}, nil
+}
+
+// audienceOf returns for whom a token with these claims is: aud is a text, or a list of texts.
+func audienceOf(all map[string]any) (audience []string) {
+	if one, ok := all["aud"].(string); ok {
+		return []string{one}
+	}
+	list, _ := all["aud"].([]any)
+	for _, value := range list {
+		if one, ok := value.(string); ok {
+			audience = append(audience, one)
+		}
+	}
+	return audience
 }
 
 func names(algorithms []jose.SignatureAlgorithm) (names []string) {

@@ -121,6 +121,14 @@ func TestBadTokens(t *testing.T) {
 		Issuers: []auth.Issuer{trust(i), {URL: other.URL, Audience: "leasectl", Rules: []auth.Rule{{Claims: map[string]string{"sub": "nobody"}, Name: "x"}}}},
 	})
 	signed := func(changes map[string]any) string { return good.Sign(t, i.Claims(changes)) }
+	// more adds claims at the end, such as one that a reader who takes no notice of capitals would believe.
+	more := func(changes map[string]any, claims string) string {
+		text, err := json.Marshal(i.Claims(changes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return good.SignText(t, strings.TrimSuffix(string(text), "}")+","+claims+"}")
+	}
 	now := time.Now().Unix()
 	whole := signed(nil)
 	payload := strings.Split(whole, ".")[1]
@@ -179,6 +187,11 @@ func TestBadTokens(t *testing.T) {
 		"an audience that begins like ours":     {signed(map[string]any{"aud": "leasectl.evil"}), auth.Audience},
 		"no audience":                           {signed(map[string]any{"aud": nil}), auth.Audience},
 		"an audience that is a number":          {signed(map[string]any{"aud": 7}), auth.Malformed},
+		"another audience, and AUD":             {more(map[string]any{"aud": "sigstore"}, `"AUD":"leasectl"`), auth.Audience},
+		"AUD alone":                             {more(map[string]any{"aud": nil}, `"AUD":"leasectl"`), auth.Audience},
+		"another issuer, and ISS":               {more(map[string]any{"iss": "https://evil.example"}, fmt.Sprintf(`"ISS":%q`, i.URL)), auth.OtherIssuer},
+		"another repository, and Repository":    {more(map[string]any{"repository": "evil/app"}, `"Repository":"acme/app"`), auth.NoRule},
+		"an audience in a list in a list":       {signed(map[string]any{"aud": []any{[]string{"leasectl"}}}), auth.Malformed},
 		"expired":                               {signed(map[string]any{"exp": now - 61}), auth.Expired},
 		"expired long ago":                      {signed(map[string]any{"exp": 0}), auth.Expired},
 		"no exp":                                {signed(map[string]any{"exp": nil}), auth.Malformed},
