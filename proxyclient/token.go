@@ -63,8 +63,8 @@ func NewTokenSource(name string, fetch func(context.Context) (string, error)) *T
 
 // Close ends the fetch under way, and waits for its end. Later ones fail.
 func (s *TokenSource) Close() {
-	s.cancel()
-	s.mu.Lock() // after which no fetch begins
+	s.mu.Lock()
+	s.cancel() // no fetch begins from here on
 	s.mu.Unlock()
 	s.fetching.Wait()
 }
