@@ -14,7 +14,7 @@ import (
 //	s TYPE         a pool that an operator has stopped: a pauseRecord, as JSON
 //	d, n, p, t, w  see queue.go
 //	e              see ended.go
-//	r              see reports.go
+//	r              see ended.go
 const (
 	keyLease = 'l'
 	keyPause = 's'
