@@ -29,9 +29,9 @@ func TestAgedGrant(t *testing.T) {
 			t.Run(tt.name+map[bool]string{true: ", ended"}[ended], func(t *testing.T) {
 				w := newWorld(t)
 				r := tt.request
-				r.Type, r.Count, r.WaitTimeout, r.Handle = "t", 1, time.Second, w.handle("handle")
+				r.Type, r.Count, r.WaitTimeout, r.Handle = "t", 1, time.Second, w.Handle("handle")
 				if tt.replace {
-					before, err := w.Acquire(within(t), r)
+					before, err := w.Acquire(holdertest.Within(t), r)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -40,19 +40,19 @@ func TestAgedGrant(t *testing.T) {
 				// asked are the request ids of this acquire. If ended is set, the first grant
 				// has ended when the proxy is asked for it again.
 				var asked []string
-				first := w.proxy.Asked() + 1
-				w.proxy.RenewEvery = time.Nanosecond // each answer is late already
-				w.proxy.OnRenew = holdertest.Lost
-				w.proxy.OnAcquire = func(out http.ResponseWriter, req *http.Request) bool {
+				first := w.Proxy.Asked() + 1
+				w.Proxy.RenewEvery = time.Nanosecond // each answer is late already
+				w.Proxy.OnRenew = holdertest.Lost
+				w.Proxy.OnAcquire = func(out http.ResponseWriter, req *http.Request) bool {
 					asked = append(asked, req.FormValue(leaseapi.ParamRequestID))
 					return ended && len(asked) == 2 && holdertest.EndedUnseen(out, req)
 				}
-				l, err := w.Acquire(within(t), r)
+				l, err := w.Acquire(holdertest.Within(t), r)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if w.proxy.Renewed() > 0 {
-					t.Errorf("renewed %d times before it was recorded", w.proxy.Renewed())
+				if w.Proxy.Renewed() > 0 {
+					t.Errorf("renewed %d times before it was recorded", w.Proxy.Renewed())
 				}
 				want := []string{asked[0], asked[0]}
 				if ended {
@@ -67,7 +67,7 @@ func TestAgedGrant(t *testing.T) {
 				if got := l.Generation(); got != uint64(first+len(asked)-1) {
 					t.Errorf("holds generation %d of the answers %d to %d, want the last", got, first, first+len(asked)-1)
 				}
-				if n := w.journalEntries(); n != 1 {
+				if n := w.JournalEntries(); n != 1 {
 					t.Errorf("the journal has %d entries, want 1", n)
 				}
 			})
@@ -78,15 +78,15 @@ func TestAgedGrant(t *testing.T) {
 // A proxy that needs long for each answer is asked once more, and not for ever.
 func TestAgedGrantOfSlowProxy(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.RenewEvery = time.Nanosecond
-	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Hour, TTL: 3 * time.Hour})
-	if err != nil || w.proxy.Asked() != 2 {
-		t.Errorf("asked %d times: %v", w.proxy.Asked(), err)
+	w.Proxy.RenewEvery = time.Nanosecond
+	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: time.Hour, TTL: 3 * time.Hour})
+	if err != nil || w.Proxy.Asked() != 2 {
+		t.Errorf("asked %d times: %v", w.Proxy.Asked(), err)
 	}
 	if n := w.report.Times("the lease has a TTL of 5m, not the 3h that were asked for"); n != 1 {
 		t.Errorf("said %d times that the TTL was cut", n)
 	}
-	if _, err := l.Release(within(t)); err != nil {
+	if _, err := l.Release(holdertest.Within(t)); err != nil {
 		t.Error(err)
 	}
 }
@@ -96,7 +96,7 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 	w := newWorld(t)
 	const wait, spent = time.Hour, 20 * time.Millisecond
 	var waits []time.Duration
-	w.proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+	w.Proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
 		left, err := time.ParseDuration(r.FormValue(leaseapi.ParamWait))
 		if err != nil {
 			t.Error(err)
@@ -105,14 +105,14 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 		time.Sleep(spent)
 		return len(waits) == 1 && holdertest.EndedUnseen(out, r)
 	}
-	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: wait})
+	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: wait})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(waits) != 2 || waits[1] > wait-spent {
 		t.Errorf("asked to wait for %v", waits)
 	}
-	if _, err := l.Release(within(t)); err != nil {
+	if _, err := l.Release(holdertest.Within(t)); err != nil {
 		t.Error(err)
 	}
 }
@@ -121,9 +121,9 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 // answer is checked. The acquire still succeeds.
 func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.RenewEvery = time.Nanosecond
-	w.proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
-		switch w.proxy.Asked() {
+	w.Proxy.RenewEvery = time.Nanosecond
+	w.Proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+		switch w.Proxy.Asked() {
 		case 1:
 			time.Sleep(250 * time.Millisecond)
 			return false
@@ -133,11 +133,11 @@ func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 		}
 		return false
 	}
-	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: 300 * time.Millisecond})
+	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Release(within(t))
+	l.Release(holdertest.Within(t))
 }
 
 // The second question is the same request, even without a count: a proxy refuses another
@@ -146,9 +146,9 @@ func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 func TestAgedGrantIsAskedForAlike(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
 		w := newWorld(t)
-		w.proxy.RenewEvery = time.Nanosecond // each answer is late already
+		w.Proxy.RenewEvery = time.Nanosecond // each answer is late already
 		var asked []string
-		w.proxy.OnAcquire = func(_ http.ResponseWriter, req *http.Request) bool {
+		w.Proxy.OnAcquire = func(_ http.ResponseWriter, req *http.Request) bool {
 			q := req.URL.Query()
 			q.Del(leaseapi.ParamWait)
 			if asked = append(asked, q.Encode()); len(asked) == 2 {
@@ -156,7 +156,7 @@ func TestAgedGrantIsAskedForAlike(t *testing.T) {
 			}
 			return false
 		}
-		if _, err := w.Acquire(within(t), Request{Type: "t", WaitTimeout: wait, Handle: w.handle("handle")}); err != nil {
+		if _, err := w.Acquire(holdertest.Within(t), Request{Type: "t", WaitTimeout: wait, Handle: w.Handle("handle")}); err != nil {
 			t.Fatal(err)
 		}
 		if len(asked) != 3 || asked[0] != asked[1] || asked[0] != asked[2] {

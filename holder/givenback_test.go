@@ -28,34 +28,34 @@ func TestKeepWhileGivenBack(t *testing.T) {
 func testKeepWhileGivenBack(t *testing.T, noJournal bool) {
 	w := newWorld(t)
 	told := make(chan struct{})
-	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.Proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-told
 		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
 	defer stop()
 	tell := sync.OnceFunc(func() { close(told) })
-	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		tell()
 		w.awaitDenied(kept)
 		return false
 	}
 	other := w.otherProcess()
 	if noJournal {
-		other.Journal.StateDir = filepath.Join(w.dir, "none", "none") // cannot be made
+		other.Journal.StateDir = filepath.Join(w.Dir, "none", "none") // cannot be made
 	}
-	if _, err := other.Release(within(t), l.handle, l.record, Delay{}); err != nil {
+	if _, err := other.Release(holdertest.Within(t), l.handle, l.record, Delay{}); err != nil {
 		t.Error(err)
 	}
 	if kept.Err() != nil {
 		t.Errorf("lost: %v, want given back", context.Cause(kept))
 	}
-	if _, err := l.Release(within(t)); err != nil { // at the end of the run
+	if _, err := l.Release(holdertest.Within(t)); err != nil { // at the end of the run
 		t.Error(err)
 	}
 	if noJournal { // the other process could not say that it is over
-		w.wantNothingLeft(l.handle, "lease1", "lease1")
+		w.WantNothingLeft(l.handle, "lease1", "lease1")
 		return
 	}
-	w.wantNothingLeft(l.handle, "lease1")
+	w.WantNothingLeft(l.handle, "lease1")
 }

@@ -17,22 +17,22 @@ import (
 
 // kept acquires a lease and keeps it.
 func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()) {
-	w.t.Helper()
-	l, err := w.Acquire(within(w.t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), Private: true, WaitTimeout: time.Minute})
+	w.T.Helper()
+	l, err := w.Acquire(holdertest.Within(w.T), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), Private: true, WaitTimeout: time.Minute})
 	if err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
-	kept, stop = l.Keep(within(w.t), o)
+	kept, stop = l.Keep(holdertest.Within(w.T), o)
 	return l, kept, stop
 }
 
 // awaitDenied waits until a lease that the proxy no longer renews counts as lost or as given
 // back.
 func (w *world) awaitDenied(kept context.Context) {
-	w.t.Helper()
+	w.T.Helper()
 	for end := time.Now().Add(20 * time.Second); kept.Err() == nil && !w.report.Said("given back through its handle"); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			w.t.Error("neither lost nor given back")
+			w.T.Error("neither lost nor given back")
 			return
 		}
 	}
@@ -42,12 +42,12 @@ func (w *world) awaitDenied(kept context.Context) {
 // loss as the cause.
 func TestKeepLoss(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.OnRenew = holdertest.Lost
+	w.Proxy.OnRenew = holdertest.Lost
 	_, kept, stop := w.kept(KeepOptions{})
 	defer stop()
 	select {
 	case <-kept.Done():
-	case <-within(t).Done():
+	case <-holdertest.Within(t).Done():
 		t.Fatal("the loss was not noticed")
 	}
 	loss, ok := errors.AsType[*Loss](context.Cause(kept))
@@ -61,12 +61,12 @@ func TestKeepLoss(t *testing.T) {
 func TestKeepGivenBack(t *testing.T) {
 	w := newWorld(t)
 	released := make(chan struct{})
-	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.Proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-released
 		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
-	if _, err := w.Release(within(t), l.handle, l.record, Delay{}); err != nil {
+	if _, err := w.Release(holdertest.Within(t), l.handle, l.record, Delay{}); err != nil {
 		t.Error(err)
 	}
 	close(released)
@@ -81,12 +81,12 @@ func TestKeepGivenBack(t *testing.T) {
 func TestKeepReplaced(t *testing.T) {
 	w := newWorld(t)
 	replaced := make(chan struct{})
-	w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
+	w.Proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 		<-replaced
 		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
-	w.write(l.handle, lockfile.Record{State: lockfile.StateQueued, RequestID: "request-2", Replaces: l.record.Leases})
+	w.Write(l.handle, lockfile.Record{State: lockfile.StateQueued, RequestID: "request-2", Replaces: l.record.Leases})
 	close(replaced)
 	w.awaitDenied(kept)
 	if kept.Err() != nil {
@@ -99,7 +99,7 @@ func TestKeepReplaced(t *testing.T) {
 func TestKeepReleaseAfter(t *testing.T) {
 	w := newWorld(t)
 	l, kept, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour, ReleaseAfter: 50 * time.Millisecond})
-	for end := time.Now().Add(20 * time.Second); len(w.proxy.Released()) == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); len(w.Proxy.Released()) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it was not released")
 		}
@@ -108,7 +108,7 @@ func TestKeepReleaseAfter(t *testing.T) {
 		t.Errorf("the context ended: %v", context.Cause(kept))
 	}
 	stop()
-	w.wantNothingLeft(l.handle, "lease1")
+	w.WantNothingLeft(l.handle, "lease1")
 }
 
 // A lease that was broken or expired is lost although its handle is gone.
@@ -130,20 +130,20 @@ func TestMayBeReleased(t *testing.T) {
 // gives it back and removes the handle.
 func TestReleaseAfterAFailedOne(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.OnRelease = func(out http.ResponseWriter, _ *http.Request) bool {
+	w.Proxy.OnRelease = func(out http.ResponseWriter, _ *http.Request) bool {
 		out.WriteHeader(http.StatusForbidden)
 		return true
 	}
 	l, _, stop := w.kept(KeepOptions{ConfirmAfter: time.Hour})
 	defer stop()
-	if released, err := l.Release(within(t)); err == nil {
+	if released, err := l.Release(holdertest.Within(t)); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.Mend()
-	if _, err := l.Release(within(t)); err != nil {
+	w.Proxy.Mend()
+	if _, err := l.Release(holdertest.Within(t)); err != nil {
 		t.Error(err)
 	}
-	w.wantNothingLeft(l.handle, "lease1", "lease1")
+	w.WantNothingLeft(l.handle, "lease1", "lease1")
 }
 
 // Removing the handle of a lease does not give the lease back, nor does acquiring another lease
@@ -163,7 +163,7 @@ func TestKeepCleaned(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			cleaned := make(chan struct{})
-			w.proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
+			w.Proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
 				<-cleaned
 				return holdertest.LostBecause(out, tt.reason)
 			}
@@ -173,7 +173,7 @@ func TestKeepCleaned(t *testing.T) {
 				os.Remove(l.Handle() + suffix)
 			}
 			if tt.again {
-				if _, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Minute}); err != nil {
+				if _, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: time.Minute}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -190,24 +190,24 @@ func TestKeepCleaned(t *testing.T) {
 // may be somebody else's now.
 func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.OnAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
+	w.Proxy.OnAcquire = func(out http.ResponseWriter, _ *http.Request) bool {
 		holdertest.Reply(out, http.StatusOK, map[string][]string{"names": {"a"}})
 		return true
 	}
-	w.proxy.OnRelease = holdertest.Fails
+	w.Proxy.OnRelease = holdertest.Fails
 	l, _, stop := w.kept(KeepOptions{})
 	defer stop()
-	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
+	ctx, cancel := cleanup.Within(holdertest.Within(t), 200*time.Millisecond)
 	defer cancel()
 	if released, err := l.Release(ctx); err == nil {
 		t.Fatalf("released %v, want an error", released)
 	}
-	w.proxy.Mend()
-	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.Proxy.Mend()
+	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		t.Error("it was sent again")
 		return false
 	}
-	if released, err := l.Release(within(t)); !errors.Is(err, proxyclient.ErrUnconfirmed) || len(released) > 0 {
+	if released, err := l.Release(holdertest.Within(t)); !errors.Is(err, proxyclient.ErrUnconfirmed) || len(released) > 0 {
 		t.Errorf("released %v again, %v", released, err)
 	}
 	if r := w.record(l.handle); r.State != lockfile.StateReleasing {

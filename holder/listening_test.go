@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -17,7 +18,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 		w := newWorld(t)
 		listening := make(chan struct{})
 		w.Holder = w.processThat(listening)
-		w.proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
+		w.Proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
 			select {
 			case <-listening:
 			default:
@@ -30,14 +31,14 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 			t.Fatal(err)
 		}
 		accepted := &acceptListener{Listener: l, first: make(chan struct{})}
-		server := &http.Server{Handler: w.proxy.Config.Handler}
+		server := &http.Server{Handler: w.Proxy.Config.Handler}
 		go server.Serve(accepted)
 		t.Cleanup(func() { server.Close() })
 		w.Dialer.URL = "http://" + l.Addr().String()
 
 		acquired := make(chan error, 1)
 		go func() {
-			_, err := w.Acquire(within(t), Request{Type: "t", Handle: w.handle("h"), Private: private, WaitTimeout: time.Minute})
+			_, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Handle: w.Handle("h"), Private: private, WaitTimeout: time.Minute})
 			acquired <- err
 		}()
 		if private { // a request that is not private waits before it is written into the handle
@@ -57,7 +58,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	w := newWorld(t)
 	handle := w.take(Request{Count: 1}).handle
 	listening := make(chan struct{})
-	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		select {
 		case <-listening:
 		default:
@@ -68,10 +69,10 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	later := w.processThat(listening)
 	released := make(chan error, 1)
 	go func() {
-		_, _, err := later.releaseHandle(within(t), handle, Anything)
+		_, _, err := later.releaseHandle(holdertest.Within(t), handle, Anything)
 		released <- err
 	}()
-	for w.journalEntries() == 0 {
+	for w.JournalEntries() == 0 {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(20 * time.Millisecond) // so that a write or request that is too early arrives

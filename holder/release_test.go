@@ -21,17 +21,17 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	l := w.take(Request{Count: 1})
 	var state lockfile.State
 	var entries int
-	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
-		state, entries = w.record(l.handle).State, w.journalEntries()
+	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
+		state, entries = w.record(l.handle).State, w.JournalEntries()
 		return false
 	}
-	if _, _, err := w.releaseHandle(within(t), l.handle, Anything); err != nil {
+	if _, _, err := w.releaseHandle(holdertest.Within(t), l.handle, Anything); err != nil {
 		t.Fatal(err)
 	}
 	if state != lockfile.StateHeld || entries != 1 {
 		t.Errorf("the handle is %s, with %d journal entries, when the proxy is told: want held, and one", state, entries)
 	}
-	w.wantNothingLeft(l.handle, l.Names()...)
+	w.WantNothingLeft(l.handle, l.Names()...)
 }
 
 // A handle of an older program may owe leases to several proxies. If one of them is down, the others are told all the same.
@@ -39,14 +39,14 @@ func TestReleaseTellsEachProxy(t *testing.T) {
 	w := newWorld(t)
 	down := holdertest.NewProxy(t)
 	down.Close()
-	handle := w.handle("handle")
+	handle := w.Handle("handle")
 	owed := func(request, proxy, name string) lockfile.Owed {
 		return lockfile.Owed{RequestID: request, Proxy: proxy, Leases: []lockfile.Lease{{Name: name, Generation: 1}}, Unsent: true}
 	}
 	first := owed("a", down.URL, "lease1")
-	w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: []lockfile.Owed{first, owed("b", w.proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
+	w.Write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: []lockfile.Owed{first, owed("b", w.Proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
 
-	released, _, err := w.releaseHandle(within(t), handle, Anything)
+	released, _, err := w.releaseHandle(holdertest.Within(t), handle, Anything)
 	if !slices.Equal(released, []string{"lease2"}) || !errors.Is(err, proxyclient.ErrUnreachable) {
 		t.Errorf("released %v, %v", released, err)
 	}
@@ -59,13 +59,13 @@ func TestReleaseTellsEachProxy(t *testing.T) {
 // process that holds it.
 func TestAdviceOfAFailedReplacement(t *testing.T) {
 	w := newWorld(t)
-	l, err := w.Acquire(within(t), Request{Type: "t", Count: 1, Handle: w.handle("handle"), WaitTimeout: time.Minute})
+	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Tell(Outcome{Word: leaseapi.OutcomeOK}) // so that its release has something to tell, and is sent
-	w.proxy.OnRelease = holdertest.Fails
-	ctx, cancel := cleanup.Within(within(t), 200*time.Millisecond)
+	w.Proxy.OnRelease = holdertest.Fails
+	ctx, cancel := cleanup.Within(holdertest.Within(t), 200*time.Millisecond)
 	defer cancel()
 	_, err = w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "recover --forget "+l.record.RequestID+" drops this") {

@@ -19,8 +19,8 @@ import (
 // many are free. The proxy speaks that version of the wire.
 func (w *world) counted(units, free, wire int) *countedPool {
 	p := &countedPool{units: units, free: free}
-	inner := w.proxy.Config.Handler
-	w.proxy.Config.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+	inner := w.Proxy.Config.Handler
+	w.Proxy.Config.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case leaseapi.PathHealth:
 			holdertest.Reply(out, http.StatusOK, leaseapi.Health{Status: "ok", Wire: wire})
@@ -31,7 +31,7 @@ func (w *world) counted(units, free, wire int) *countedPool {
 			inner.ServeHTTP(answer, r)
 			var granted leaseapi.AcquireReply
 			if err := json.Unmarshal(answer.Body.Bytes(), &granted); err != nil {
-				w.t.Error(err)
+				w.T.Error(err)
 			}
 			granted.Leases[0].Units, granted.Wire = p.units, wire
 			holdertest.Reply(out, http.StatusOK, granted)
@@ -85,7 +85,7 @@ func TestResize(t *testing.T) {
 	}
 	step := func(to, want int, wantErr error) {
 		t.Helper()
-		units, err := w.Resize(within(t), l.handle, Size{Count: to})
+		units, err := w.Resize(holdertest.Within(t), l.handle, Size{Count: to})
 		if !errors.Is(err, wantErr) || err == nil && units != want || p.units != want || w.record(l.handle).Units != want {
 			t.Errorf("to %d: %d, %v; the proxy has %d, the handle %d, want %d, %v", to, units, err, p.units, w.record(l.handle).Units, want, wantErr)
 		}
@@ -101,13 +101,13 @@ func TestResize(t *testing.T) {
 	if last.From != 300 || last.Count != 612 || last.Generation == 0 {
 		t.Errorf("the proxy was asked %+v at last", last)
 	}
-	if _, err := w.Release(within(t), l.handle, w.record(l.handle), Delay{}); err != nil {
+	if _, err := w.Release(holdertest.Within(t), l.handle, w.record(l.handle), Delay{}); err != nil {
 		t.Error(err)
 	}
-	if _, err := w.Resize(within(t), l.handle, Size{Count: 1}); err == nil || errors.Is(err, usage.Err) {
+	if _, err := w.Resize(holdertest.Within(t), l.handle, Size{Count: 1}); err == nil || errors.Is(err, usage.Err) {
 		t.Errorf("the handle is gone, and a resize says %v", err)
 	}
-	w.wantNothingLeft(l.handle, "lease1")
+	w.WantNothingLeft(l.handle, "lease1")
 }
 
 // A resize says how many came before it, by the answer to the last one, which may have found no
@@ -118,14 +118,14 @@ func TestResizeSaysAfter(t *testing.T) {
 	p.counts = true
 	l := w.take(Request{})
 	for asked, to := range []int{600, 700, 700, 200} {
-		w.Resize(within(t), l.handle, Size{Count: to})
+		w.Resize(holdertest.Within(t), l.handle, Size{Count: to})
 		last := p.asked[len(p.asked)-1]
 		if r := w.record(l.handle); len(p.asked) != asked+1 || *last.After != asked || r.Resizes != asked+1 {
 			t.Errorf("to %d: asked %d times, at last after %d; the handle says %d", to, len(p.asked), *last.After, r.Resizes)
 		}
 	}
 	p.resizes = 7 // as after resizes that were killed before they could write
-	units, err := w.Resize(within(t), l.handle, Size{Count: 300})
+	units, err := w.Resize(holdertest.Within(t), l.handle, Size{Count: 300})
 	if r := w.record(l.handle); err != nil || units != 300 || r.Units != 300 || r.Resizes != 8 || len(p.asked) != 6 {
 		t.Errorf("%d units, %v; asked %d times, the handle says %+v", units, err, len(p.asked), r)
 	}
@@ -136,14 +136,14 @@ func TestResizeRefused(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(0, 100, 2)
 	l := w.take(Request{})
-	if _, err := w.Resize(within(t), l.handle, Size{Count: 1}); !errors.Is(err, proxyclient.ErrOlder) {
+	if _, err := w.Resize(holdertest.Within(t), l.handle, Size{Count: 1}); !errors.Is(err, proxyclient.ErrOlder) {
 		t.Errorf("a proxy of wire 2: %v", err)
 	}
-	two := w.handle("two")
+	two := w.Handle("two")
 	r := w.record(l.handle)
 	r.Leases = append(r.Leases, lockfile.Lease{Name: "b", Generation: 9})
-	w.write(two, r)
-	if _, err := w.Resize(within(t), two, Size{Count: 1}); !errors.Is(err, usage.Err) {
+	w.Write(two, r)
+	if _, err := w.Resize(holdertest.Within(t), two, Size{Count: 1}); !errors.Is(err, usage.Err) {
 		t.Errorf("two leases: %v", err)
 	}
 	if len(p.asked) > 0 {
@@ -156,18 +156,18 @@ func TestResizeRefused(t *testing.T) {
 func TestPeakGoesWithRelease(t *testing.T) {
 	w := newWorld(t)
 	w.counted(512, 0, leaseapi.Wire)
-	handle := w.handle("handle")
+	handle := w.Handle("handle")
 	peak := leaseapi.Peak{Bytes: 7, Source: leaseapi.PeakOfProcess}
 	first := w.take(Request{})
 	first.Used(peak)
-	again, err := w.Acquire(within(t), Request{Type: "t", Handle: handle, WaitTimeout: time.Minute, Replaces: Anything})
+	again, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Handle: handle, WaitTimeout: time.Minute, Replaces: Anything})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := again.Release(within(t)); err != nil {
+	if _, err := again.Release(holdertest.Within(t)); err != nil {
 		t.Fatal(err)
 	}
-	releases := w.proxy.Releases
+	releases := w.Proxy.Releases
 	if len(releases) != 2 || releases[0].Peak == nil || *releases[0].Peak != peak || releases[1].Peak != nil {
 		t.Errorf("the proxy was told %+v", releases)
 	}

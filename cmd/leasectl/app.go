@@ -53,9 +53,9 @@ func (a *app) openHolder() {
 	})
 }
 
-// close ends a command that gets a token, and waits for queued messages to be written, for closeTime at most. The holder's
-// connections stay open until the process ends: closing one here would cost a switch to the
-// goroutine that reads it.
+// close ends a command that gets a token, and waits for queued messages to be written, for closeTime at
+// most. The holder's connections stay open until the process ends: closing one here would cost a switch to
+// the goroutine that reads it.
 func (a *app) close() {
 	if a.holder != nil {
 		a.holder.EndTokens()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -16,66 +17,66 @@ import (
 // since no journal entry led to it.
 func TestHandleWrittenHalfway(t *testing.T) {
 	w := newWorld(t)
-	r := holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second, Handle: w.handle("handle")}
-	before, err := w.Acquire(within(t), r)
+	r := holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second, Handle: w.Handle("handle")}
+	before, err := w.Acquire(holdertest.Within(t), r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// A rename cannot replace a folder that is not empty.
 	inTheWay := r.Handle.Path() + ".lock.json"
-	w.proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
+	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		os.MkdirAll(filepath.Join(inTheWay, "full"), 0o700)
 		return false
 	}
 	r.Replaces = before.Is
-	if _, err := w.Acquire(within(t), r); err == nil {
+	if _, err := w.Acquire(holdertest.Within(t), r); err == nil {
 		t.Fatal("acquired into a handle that cannot be written")
 	}
-	if asked := w.proxy.Asked(); asked != 1 {
+	if asked := w.Proxy.Asked(); asked != 1 {
 		t.Errorf("asked for %d leases, want 1: the second could not be written down", asked)
 	}
-	if _, err := before.Release(within(t)); err != nil { // as exec does at its end
+	if _, err := before.Release(holdertest.Within(t)); err != nil { // as exec does at its end
 		before.Leave()
 	}
-	w.proxy.Mend()
+	w.Proxy.Mend()
 	if err := os.RemoveAll(inTheWay); err != nil {
 		t.Fatal(err)
 	}
-	if _, failures := Run(within(t), w.Holder, nil); len(failures) > 0 {
+	if _, failures := Run(holdertest.Within(t), w.Holder, nil); len(failures) > 0 {
 		t.Error(failures)
 	}
-	w.wantNothingLeft(r.Handle, "lease1", "lease1", "lease1")
+	w.WantNothingLeft(r.Handle, "lease1", "lease1", "lease1")
 }
 
 // What an older program could not release is forgotten without the names that somebody has put at
 // the path of its handle since.
 func TestForgetLeavesABareHandle(t *testing.T) {
 	w := newWorld(t)
-	owed := []lockfile.Owed{{RequestID: "r", Proxy: w.proxy.URL, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}}
+	owed := []lockfile.Owed{{RequestID: "r", Proxy: w.Proxy.URL, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}}
 	for name, bare := range map[string]bool{"owing": false, "bare": true} {
-		handle := w.handle(name)
+		handle := w.Handle(name)
 		if bare {
 			if err := os.WriteFile(handle.Path(), []byte("lease2\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		} else {
-			w.write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: owed})
+			w.Write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: owed})
 		}
-		e, err := w.Journal.Journal().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.proxy.URL})
+		e, err := w.Journal.Journal().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.Proxy.URL})
 		if err == nil {
 			err = e.Leave()
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, failures := Run(within(t), w.Holder, []string{name}); len(failures) > 0 {
+		if _, failures := Run(holdertest.Within(t), w.Holder, []string{name}); len(failures) > 0 {
 			t.Error(failures)
 		}
 		if r, _ := handle.Read(); bare != (r.State == lockfile.StateHeld) {
 			t.Errorf("%s: the handle is %+v", name, r)
 		}
 	}
-	if got := w.proxy.Released(); len(got) > 0 {
+	if got := w.Proxy.Released(); len(got) > 0 {
 		t.Errorf("released %v", got)
 	}
 }

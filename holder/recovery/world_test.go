@@ -1,37 +1,25 @@
 package recovery
 
 import (
-	"context"
-	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/holdertest"
-	"github.com/leasectl/leasectl/lockfile"
 )
 
 // world is a holder with a state directory and a proxy.
 type world struct {
 	*holder.Holder
-	t     *testing.T
-	proxy *holdertest.Proxy
-	dir   string
+	holdertest.World
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, proxy: holdertest.NewProxy(t), dir: filepath.Join(t.TempDir(), "state")}
-	if err := lockfile.MakeDir(w.dir); err != nil {
-		t.Fatal(err)
-	}
-	listening := make(chan struct{})
-	close(listening)
+	w := &world{World: holdertest.NewWorld(t)}
 	w.Holder = holder.New(holder.Options{
-		StateDir: w.dir, Owner: "job-1", Report: new(report), Listening: listening,
-		Proxy: dial.Options{URL: w.proxy.URL, Version: "test"},
+		StateDir: w.Dir, Owner: "job-1", Report: new(report), Listening: holdertest.Listening(),
+		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
 	})
 	t.Cleanup(w.Close)
 	return w
@@ -41,45 +29,3 @@ func newWorld(t *testing.T) *world {
 type report struct{ holdertest.Lines }
 
 func (r *report) Waiting(*holder.Wait) (stop func()) { return func() {} }
-
-// handle opens a handle that others may know.
-func (w *world) handle(name string) lockfile.Handle {
-	w.t.Helper()
-	h, err := holder.OpenHandle(filepath.Join(w.dir, name))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return h
-}
-
-// write writes a record into a handle, as another process does.
-func (w *world) write(h lockfile.Handle, r lockfile.Record) {
-	w.t.Helper()
-	if err := h.Update(w.t.Context(), func(tx *lockfile.Tx) error { tx.Record = r; return nil }); err != nil {
-		w.t.Error(err)
-	}
-}
-
-// within returns a context that ends after a minute, in case a call hangs.
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// wantNothingLeft checks that the proxy was told to release just these names, and
-// that neither a handle nor a journal entry is left.
-func (w *world) wantNothingLeft(handle lockfile.Handle, released ...string) {
-	w.t.Helper()
-	if got := w.proxy.Released(); !slices.Equal(got, released) {
-		w.t.Errorf("released %v, want %v", got, released)
-	}
-	if r, err := handle.Read(); err == nil {
-		w.t.Errorf("the handle is left: %+v", r)
-	}
-	for _, pattern := range []string{handle.Path() + "*", filepath.Join(w.dir, "intents", "*")} {
-		if left, _ := filepath.Glob(pattern); len(left) > 0 {
-			w.t.Errorf("%v is left", left)
-		}
-	}
-}

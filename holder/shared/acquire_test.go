@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/holdertest"
 )
 
 // hook is a report that calls on for each debug line, before it goes on.
@@ -26,15 +27,15 @@ func (h hook) Debugf(format string, args ...any) {
 // lease all the same, and gives it back: the renewed lease would last for its whole TTL.
 func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
 	w := newWorld(t)
-	request := holder.Request{Type: "t", Count: 1, Handle: w.handle("handle")}
-	l, err := Acquire(within(t), w.Holder, Options{Name: "s", Linger: time.Hour}, request)
+	request := holder.Request{Type: "t", Count: 1, Handle: w.Handle("handle")}
+	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s", Linger: time.Hour}, request)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Release(within(t)); err != nil || !w.report.Said("lingers") {
+	if _, err := l.Release(holdertest.Within(t)); err != nil || !w.report.Said("lingers") {
 		t.Fatalf("the lease does not linger: %v", err)
 	}
-	ctx, signal := context.WithCancel(within(t))
+	ctx, signal := context.WithCancel(holdertest.Within(t))
 	h := w.reportingTo(hook{w.report, func(format string) {
 		if strings.HasPrefix(format, "renewed") {
 			signal()
@@ -49,7 +50,7 @@ func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
 	if ctx.Err() == nil {
 		t.Error("no lease was renewed")
 	}
-	if got := w.proxy.Released(); !slices.Equal(got, []string{"lease1"}) {
+	if got := w.Proxy.Released(); !slices.Equal(got, []string{"lease1"}) {
 		t.Errorf("released %q, want the renewed lease", got)
 	}
 }
@@ -57,18 +58,18 @@ func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
 // The grant of a round whose answer is old is asked for again, and the record then has the lease.
 func TestAgedGrantOfARound(t *testing.T) {
 	w := newWorld(t)
-	w.proxy.RenewEvery = time.Nanosecond // each answer is late already
-	l, err := Acquire(within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second})
+	w.Proxy.RenewEvery = time.Nanosecond // each answer is late already
+	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if asked := w.proxy.Asked(); asked != 2 {
+	if asked := w.Proxy.Asked(); asked != 2 {
 		t.Errorf("asked %d times", asked)
 	}
-	if entries, _ := filepath.Glob(filepath.Join(w.dir, "intents", "*")); len(entries) > 0 {
+	if entries, _ := filepath.Glob(filepath.Join(w.Dir, "intents", "*")); len(entries) > 0 {
 		t.Errorf("the journal has %v, and the record has the lease", entries)
 	}
-	if _, err := l.Release(within(t)); err != nil || !slices.Equal(w.proxy.Released(), l.Names()) {
-		t.Errorf("released %v: %v", w.proxy.Released(), err)
+	if _, err := l.Release(holdertest.Within(t)); err != nil || !slices.Equal(w.Proxy.Released(), l.Names()) {
+		t.Errorf("released %v: %v", w.Proxy.Released(), err)
 	}
 }

@@ -40,7 +40,7 @@ func TestSameService(t *testing.T) {
 // may be another group's.
 func TestEndService(t *testing.T) {
 	w := newWorld(t)
-	dir := filepath.Join(w.dir, "shared")
+	dir := filepath.Join(w.Dir, "shared")
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -13,11 +14,11 @@ import (
 // reaches the proxy by only one of its URLs.
 func TestDeadRoundOfAListedProxy(t *testing.T) {
 	w := newWorld(t)
-	proxy := w.proxy.URL + ",http://127.0.0.1:1"
-	left := w.handle("left")
+	proxy := w.Proxy.URL + ",http://127.0.0.1:1"
+	left := w.Handle("left")
 	leases := []lockfile.Lease{{Name: "left", Generation: 7}}
-	w.write(left, lockfile.Record{State: lockfile.StateHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy, Leases: leases})
-	dir := filepath.Join(w.dir, "shared")
+	w.Write(left, lockfile.Record{State: lockfile.StateHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy, Leases: leases})
+	dir := filepath.Join(w.Dir, "shared")
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +32,14 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Acquire(within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, Handle: w.handle("handle")})
+	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, Handle: w.Handle("handle")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := w.proxy.Released(); !slices.Equal(got, []string{"left"}) {
+	if got := w.Proxy.Released(); !slices.Equal(got, []string{"left"}) {
 		t.Errorf("released %q", got)
 	}
-	if _, err := l.Release(within(t)); err != nil {
+	if _, err := l.Release(holdertest.Within(t)); err != nil {
 		t.Error(err)
 	}
 }

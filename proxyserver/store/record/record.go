@@ -13,8 +13,7 @@ import (
 //	l NAME         a lease that is held: a leaseRecord, as JSON
 //	s TYPE         a pool that an operator has stopped: a pauseRecord, as JSON
 //	d, n, p, t, w  see queue.go
-//	e              see ended.go
-//	r              see ended.go
+//	e, r           see ended.go
 const (
 	keyLease = 'l'
 	keyPause = 's'
