@@ -172,8 +172,8 @@ func (n *newcomer) reserve(ctx context.Context, tx *lockfile.SharedTx, c choice)
 	if c.do != joinRound {
 		r.By = r.Uses + 1
 	}
-	if c.do == reviveRound {
-		r.State = lockfile.RoundRenewing
+	if c.do == reviveRound { // the server may have the renewal even if this process is killed before it knows
+		r.State, r.Lingers = lockfile.RoundRenewing, false
 	}
 	use, err := tx.Reserve(ctx, r)
 	c.use, c.round = use, *r
@@ -351,7 +351,7 @@ func (n *newcomer) revive(ctx context.Context, c choice) (*holder.Lease, error) 
 			r.State = lockfile.RoundHeld
 			return tx.End(c.use)
 		}
-		r.State, r.By, r.Lingers = lockfile.RoundHeld, 0, false
+		r.State, r.By = lockfile.RoundHeld, 0
 		c.round = *r
 		return nil
 	})

@@ -87,6 +87,9 @@ func (w *world) killShared(role sharedRole, point, next string) {
 	w.killAt(point, shared("A", role.args, run))
 	if next == "recover" {
 		w.Run(0, "recover")
+		if first == nil {
+			w.WantHeld() // not even for the time that a lease lingers
+		}
 	}
 	w.Run(0, shared("A", []string{"--wait-timeout", "5s"}, "true")...)
 	if first != nil {
