@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,33 +19,68 @@ import (
 )
 
 // The bare peers show the cost of a lease proxy before it does anything for its users:
-// net/http, and a channel that holds the free names. The peers over bbolt also write each grant
-// and each end before they answer, in one of the two ways that bbolt offers. They keep no
-// order, know no owners, and never free a leaked name.
+// net/http, and a channel that holds the free names. All but one also write each grant and each end
+// into a ledger before they answer: over bbolt in one of the two ways that it offers, or in fenced
+// transactions of a database. They keep no order, know no owners, and never free a leaked name.
 
-// bareNamed makes the write function of a bare peer: the change is durable when it returns.
-var bareNamed = map[string]func(dir string) (write, error){
-	"channels": func(string) (write, error) {
-		return func(func(*bolt.Tx) error) error { return nil }, nil
-	},
-	"update": func(dir string) (write, error) {
+// ledger makes the changes of a bare peer durable: a change is when its method has returned.
+type ledger interface {
+	put(name, text string) error
+	remove(name string) error
+}
+
+// bareNamed makes the ledger of a bare peer, in a directory or at the URL of a database.
+var bareNamed = map[string]func(at string) (ledger, error){
+	"channels": func(string) (ledger, error) { return noLedger{}, nil },
+	"update": func(dir string) (ledger, error) {
 		db, err := openBare(dir)
 		if err != nil {
 			return nil, err
 		}
-		return db.Update, nil
+		return boltLedger{db.Update}, nil
 	},
-	"batch": func(dir string) (write, error) {
+	"batch": func(dir string) (ledger, error) {
 		db, err := openBare(dir)
 		if err != nil {
 			return nil, err
 		}
 		db.MaxBatchDelay = time.Millisecond // the default of 10 ms is for many more clients than here
-		return db.Batch, nil
+		return boltLedger{db.Batch}, nil
+	},
+	"etcd": func(url string) (ledger, error) {
+		db, err := newBareEtcd(url, "served")
+		if err != nil {
+			return nil, err
+		}
+		return newFencedTxns(db.commit), nil
+	},
+	"postgres": func(url string) (ledger, error) {
+		db, err := newBarePostgres(context.Background(), url, "served")
+		if err != nil {
+			return nil, err
+		}
+		return newFencedTxns(db.commit), nil
 	},
 }
 
-type write func(func(*bolt.Tx) error) error
+// noLedger keeps nothing.
+type noLedger struct{}
+
+func (noLedger) put(string, string) error { return nil }
+func (noLedger) remove(string) error      { return nil }
+
+// boltLedger writes with a method of a [bolt.DB].
+type boltLedger struct {
+	write func(func(*bolt.Tx) error) error
+}
+
+func (b boltLedger) put(name, text string) error {
+	return b.write(func(tx *bolt.Tx) error { return tx.Bucket(bareBucket).Put([]byte(name), []byte(text)) })
+}
+
+func (b boltLedger) remove(name string) error {
+	return b.write(func(tx *bolt.Tx) error { return tx.Bucket(bareBucket).Delete([]byte(name)) })
+}
 
 func bareNames() []string {
 	var names []string
@@ -70,18 +106,18 @@ func openBare(dir string) (*bolt.DB, error) {
 
 // bareServer has 64 names of type "many" and a single one of type "one".
 type bareServer struct {
-	write     write
+	ledger    ledger
 	one, many chan string
 	waiting   atomic.Int64
 }
 
 // serveBare serves until it is killed, and prints its address on stderr.
-func serveBare(name, dir string, stderr io.Writer) error {
+func serveBare(name, at string, stderr io.Writer) error {
 	open, ok := bareNamed[name]
 	if !ok {
 		return fmt.Errorf("-bare %q: want one of %v", name, bareNames())
 	}
-	write, err := open(dir)
+	ledger, err := open(at)
 	if err != nil {
 		return err
 	}
@@ -90,12 +126,12 @@ func serveBare(name, dir string, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stderr, "listening on http://%s\n", l.Addr())
-	return http.Serve(l, newBare(write))
+	return http.Serve(l, newBare(ledger))
 }
 
 // newBare returns the handler of a bare peer.
-func newBare(write write) http.Handler {
-	s := &bareServer{write: write, one: make(chan string, 1), many: make(chan string, 64)}
+func newBare(ledger ledger) http.Handler {
+	s := &bareServer{ledger: ledger, one: make(chan string, 1), many: make(chan string, 64)}
 	s.one <- "one-0"
 	for i := range cap(s.many) {
 		s.many <- "many-" + strconv.Itoa(i)
@@ -129,10 +165,7 @@ func (s *bareServer) acquire(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	err := s.write(func(tx *bolt.Tx) error {
-		return tx.Bucket(bareBucket).Put([]byte(name), []byte(r.URL.RawQuery))
-	})
-	if err != nil {
+	if err := s.ledger.put(name, r.URL.RawQuery); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -146,8 +179,7 @@ func (s *bareServer) release(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := req.Names[0]
-	err := s.write(func(tx *bolt.Tx) error { return tx.Bucket(bareBucket).Delete([]byte(name)) })
-	if err != nil {
+	if err := s.ledger.remove(name); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -13,18 +13,18 @@ import (
 // bareAt serves a bare peer and returns its address.
 func bareAt(t *testing.T, name string) string {
 	t.Helper()
-	write, err := bareNamed[name](t.TempDir())
+	ledger, err := bareNamed[name](t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(newBare(write))
+	s := httptest.NewServer(newBare(ledger))
 	t.Cleanup(s.Close)
 	return s.Listener.Addr().String()
 }
 
 // Each bare peer speaks version 1, and gives each name to one client at a time.
 func TestBarePeers(t *testing.T) {
-	for _, name := range bareNames() {
+	for _, name := range []string{"channels", "update", "batch"} {
 		t.Run(name, func(t *testing.T) {
 			addr := bareAt(t, name)
 			rate, err := throughput(addr, 4, 50*time.Millisecond, func(c *wire, _ int) error { return c.pair("many") })

@@ -6,19 +6,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // fencedTxns shows the cost of a lease proxy on a database before it does anything for its users:
 // transactions that compare the leader's nonce and the version that the last transaction left. Each
-// has all operations that came while the one before was under way. The callers are goroutines,
-// or clients of [fencedTxns.serve].
+// has all operations that came while the one before was under way. The callers are goroutines, or the
+// handlers of a bare peer, of which it is the ledger.
 type fencedTxns struct {
 	commit func(ops []fencedOp) error
 
@@ -49,17 +46,20 @@ func newFencedTxns(commit func(ops []fencedOp) error) *fencedTxns {
 // bareEtcd commits to etcd.
 type bareEtcd struct {
 	url      string
+	prefix   string // of all keys
 	client   http.Client
 	revision string // of the key meta
 }
 
 func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-func newBareEtcd(url string) (*bareEtcd, error) {
-	f := &bareEtcd{url: url, revision: "0"}
+func newBareEtcd(url, prefix string) (*bareEtcd, error) {
+	f := &bareEtcd{url: url, prefix: prefix, revision: "0"}
 	f.client.Transport = &http.Transport{MaxIdleConnsPerHost: 4}
-	return f, f.post("/v3/kv/put", fmt.Sprintf(`{"key":%q,"value":%q}`, base64Of("bare/leader"), base64Of("nonce")), &struct{}{})
+	return f, f.post("/v3/kv/put", fmt.Sprintf(`{"key":%q,"value":%q}`, f.key("leader"), base64Of("nonce")), &struct{}{})
 }
+
+func (f *bareEtcd) key(name string) string { return base64Of(f.prefix + "/" + name) }
 
 func (f *bareEtcd) post(path, body string, out any) error {
 	resp, err := f.client.Post(f.url+path, "application/json", strings.NewReader(body))
@@ -76,6 +76,12 @@ func (f *bareEtcd) post(path, body string, out any) error {
 	}
 	return json.Unmarshal(text, out)
 }
+
+// put implements [ledger]. Its values are about as long as the records of a lease.
+func (f *fencedTxns) put(name, _ string) error { return f.do(fencedOp{key: name}) }
+
+// remove implements [ledger].
+func (f *fencedTxns) remove(name string) error { return f.do(fencedOp{key: name, remove: true}) }
 
 // do adds op to the next transaction, and blocks until op is durable.
 func (f *fencedTxns) do(op fencedOp) error {
@@ -105,15 +111,15 @@ func (f *fencedTxns) do(op fencedOp) error {
 func (f *bareEtcd) commit(ops []fencedOp) error {
 	var operations []string
 	for _, op := range ops {
-		if key := base64Of("bare/records/" + op.key); op.remove {
+		if key := f.key("records/" + op.key); op.remove {
 			operations = append(operations, fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key))
 		} else {
 			operations = append(operations, fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key, base64Of(fencedValue)))
 		}
 	}
-	meta := base64Of("bare/meta")
+	meta := f.key("meta")
 	body := fmt.Sprintf(`{"compare":[{"key":%q,"target":"VALUE","value":%q},{"key":%q,"target":"MOD","mod_revision":%q}],"success":[%s,{"requestPut":{"key":%q,"value":%q}}]}`,
-		base64Of("bare/leader"), base64Of("nonce"), meta, f.revision, strings.Join(operations, ","), meta, base64Of(`{"format":1,"clock":1,"generation":1}`))
+		f.key("leader"), base64Of("nonce"), meta, f.revision, strings.Join(operations, ","), meta, base64Of(`{"format":1,"clock":1,"generation":1}`))
 	var reply struct {
 		Header struct {
 			Revision string `json:"revision"`
@@ -136,48 +142,10 @@ func (f *fencedTxns) pairs(clients int, window time.Duration) (float64, error) {
 	return pairsPerSecond(clients, window, func(n int, repeat func(pair func() error) error) error {
 		key := fmt.Sprintf("%016x", n)
 		return repeat(func() error {
-			if err := f.do(fencedOp{key: key}); err != nil {
+			if err := f.put(key, ""); err != nil {
 				return err
 			}
-			return f.do(fencedOp{key: key, remove: true})
+			return f.remove(key)
 		})
 	})
-}
-
-// serve serves like the other bare peers: net/http, and a channel that holds the free names.
-// Grants and ends are durable before they are answered.
-func (f *fencedTxns) serve(names int) (addr string, stop func() error, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	free := make(chan string, names)
-	for i := range names {
-		free <- fmt.Sprintf("many-%d", i)
-	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+leaseapi.PathAcquire, func(w http.ResponseWriter, r *http.Request) {
-		name := <-free
-		if err := f.do(fencedOp{key: name}); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		reply(w, leaseapi.AcquireReply{Names: []string{name}})
-	})
-	mux.HandleFunc("POST "+leaseapi.PathRelease, func(w http.ResponseWriter, r *http.Request) {
-		var req leaseapi.ReleaseRequest
-		err := json.NewDecoder(r.Body).Decode(&req)
-		if err == nil {
-			err = f.do(fencedOp{key: req.Names[0], remove: true})
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		free <- req.Names[0]
-		w.WriteHeader(http.StatusNoContent)
-	})
-	srv := &http.Server{Handler: mux}
-	go srv.Serve(l)
-	return l.Addr().String(), srv.Close, nil
 }

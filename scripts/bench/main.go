@@ -43,7 +43,7 @@ type options struct {
 	adapt    string // another picture
 	bare     string
 	hosted   string
-	dir      string
+	at       string
 	job      time.Duration
 	touch    int
 }
@@ -59,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.adapt, "adapt-picture", "", "write the picture of a limit that finds itself to this file, and measure nothing")
 	flags.StringVar(&o.bare, "bare", "", "serve as the bare peer of this name: "+strings.Join(bareNames(), ", "))
 	flags.StringVar(&o.hosted, "hosted", "", "measure many waiters of this server, leasectl or channels, in this process")
-	flags.StringVar(&o.dir, "dir", "", "directory of a bare peer's data")
+	flags.StringVar(&o.at, "at", "", "directory of a bare peer's data, or URL of its database")
 	flags.DurationVar(&o.job, "job", 0, "be a job of a row, for so long")
 	flags.IntVar(&o.touch, "touch", 0, "bytes of memory that the job touches")
 	if err := flags.Parse(args); err != nil {
@@ -74,7 +74,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case o.job > 0:
 		err = runJob(o.touch, o.job, stdout)
 	case o.bare != "":
-		err = serveBare(o.bare, o.dir, stderr)
+		err = serveBare(o.bare, o.at, stderr)
 	case o.hosted != "":
 		err = runHosted(context.Background(), o.hosted, many, stdout)
 	case o.picture != "":

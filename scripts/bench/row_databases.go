@@ -31,6 +31,8 @@ type database struct {
 // started is a database that runs.
 type started struct {
 	data   string // --data of a server
+	bare   string // name of the bare peer on it
+	url    string // for that
 	commit func(ops []fencedOp) error
 	stop   func() error
 }
@@ -40,11 +42,11 @@ var onEtcd = database{"etcd", "etcd://", func() string { return lacks("etcd") },
 	if err != nil {
 		return nil, err
 	}
-	bare, err := newBareEtcd(e.url)
+	bare, err := newBareEtcd(e.url, "bare")
 	if err != nil {
 		return nil, errors.Join(err, e.stop())
 	}
-	return &started{data: "etcd://" + e.addr + "/leases", commit: bare.commit, stop: e.stop}, nil
+	return &started{data: "etcd://" + e.addr + "/leases", bare: "etcd", url: e.url, commit: bare.commit, stop: e.stop}, nil
 }}
 
 var onPostgres = database{"PostgreSQL", "postgres://", lacksPostgres, func(ctx context.Context, _ *world) (*started, error) {
@@ -53,11 +55,11 @@ var onPostgres = database{"PostgreSQL", "postgres://", lacksPostgres, func(ctx c
 		return nil, err
 	}
 	stop := func() error { c.Remove(); return nil }
-	bare, err := newBarePostgres(ctx, c.URL())
+	bare, err := newBarePostgres(ctx, c.URL(), "bare")
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	return &started{data: c.URL(), commit: bare.commit, stop: stop}, nil
+	return &started{data: c.URL(), bare: "postgres", url: c.URL(), commit: bare.commit, stop: stop}, nil
 }}
 
 // pairsOn measures how many acquires and releases a second a server on a database does for that
@@ -83,11 +85,11 @@ func pairsOn(d database, clients int) func(context.Context, *world) ([]result, e
 			return nil, err
 		}
 		bare := newFencedTxns(db.commit)
-		front, stop, err := bare.serve(64)
+		front, err := w.bareAt(ctx, db.bare, db.url)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, stop()) }()
+		defer func() { err = errors.Join(err, front.stop()) }()
 		version1 := func(c *wire, _ int) error { return c.pair("many") }
 		var rates, bareRates, frontRates []float64
 		for round := range databaseRounds + 1 {
@@ -95,7 +97,7 @@ func pairsOn(d database, clients int) func(context.Context, *world) ([]result, e
 			if err != nil {
 				return nil, err
 			}
-			frontRate, err := throughput(front, clients, pairWindow, version1)
+			frontRate, err := throughput(front.addr, clients, pairWindow, version1)
 			if err != nil {
 				return nil, err
 			}

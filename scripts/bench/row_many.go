@@ -15,8 +15,6 @@ import (
 	"strings"
 	"time"
 
-	bolt "go.etcd.io/bbolt"
-
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
@@ -113,7 +111,7 @@ func runHosted(ctx context.Context, name string, waiters int, out io.Writer) (er
 		capacity = drainCapacity
 		h, stop, err = hostOurs(pool.Config{Type: "many", Names: pool.Numbered("many", capacity), MaxWaiters: waiters})
 	case "channels":
-		h = host(newBare(func(func(*bolt.Tx) error) error { return nil }))
+		h = host(newBare(noLedger{}))
 		stop = h.close
 	default:
 		err = fmt.Errorf("-hosted %q: want leasectl or channels", name)

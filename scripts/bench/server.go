@@ -102,7 +102,12 @@ func (w *world) bare(ctx context.Context, name string) (*server, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return w.start(ctx, w.self, "-bare", name, "-dir", dir)
+	return w.bareAt(ctx, name, dir)
+}
+
+// bareAt starts the bare peer of a name, with its data in a directory or at the URL of a database.
+func (w *world) bareAt(ctx context.Context, name, at string) (*server, error) {
+	return w.start(ctx, w.self, "-bare", name, "-at", at)
 }
 
 var listening = regexp.MustCompile(`listening on (https?://)([0-9.:]+)`)
