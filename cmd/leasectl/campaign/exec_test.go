@@ -17,13 +17,13 @@ import (
 var (
 	execRounds = flag.Int("exec-rounds", 30, "rounds of TestExecCampaign: 1000, for a whole campaign")
 	execSeed   = flag.Uint64("exec-seed", 0, "seed of TestExecCampaign; 0 takes one")
+	// Most of a round is waiting.
+	execAtOnce = flag.Int("exec-at-once", 12, "how many rounds of TestExecCampaign run at the same time")
 )
 
 const (
 	campaignTTL   = 10 * time.Second
 	campaignGrace = 500 * time.Millisecond
-	// atOnce is how many rounds run at the same time. Most of a round is waiting.
-	atOnce = 12
 )
 
 // TestExecCampaign sends KILL, STOP, CONT, TERM and INT to exec, its command, the command's group
@@ -46,7 +46,7 @@ func TestExecCampaign(t *testing.T) {
 	w := newWorld(t, clitest.Build(t, ""), fmt.Sprintf("install=%d", *execRounds))
 	rounds := make([]*campaignRound, *execRounds)
 	var workers sync.WaitGroup
-	free := make(chan struct{}, atOnce)
+	free := make(chan struct{}, *execAtOnce)
 	for i := range rounds {
 		free <- struct{}{}
 		rounds[i] = newCampaignRound(w, i, rand.New(rand.NewPCG(seed, uint64(i))))
@@ -67,12 +67,13 @@ func TestExecCampaign(t *testing.T) {
 	}
 	w.WantHeld()
 	ends := w.leaseEnds()
-	count := make(map[string]int)
+	count, kills := make(map[string]int), 0
 	for _, r := range rounds {
 		r.check(ends[r.owner])
 		count[r.ending]++
+		kills += r.kills
 	}
-	t.Logf("the runs ended by: %v", count)
+	t.Logf("%d KILLs; the runs ended by: %v", kills, count)
 }
 
 // check compares when the command was last seen alive with the end of its lease in the proxy's log.

@@ -23,6 +23,7 @@ type campaignRound struct {
 	deaf    bool          // it ignores TERM
 	slept   bool          // exec was stopped for longer than its TTL
 	killed  bool          // KILL ended exec
+	kills   int           // how many were sent
 	ending  string        // expected cause of the end
 	want    int           // exit code, as a shell would report it; -1: one of several
 	sampled lifeline
@@ -194,6 +195,9 @@ func (r *campaignRound) run() {
 }
 
 func (r *campaignRound) act(a campaignAct, cmd *exec.Cmd, reader *campaignReader) {
+	if a.sig == syscall.SIGKILL {
+		r.kills++
+	}
 	switch a.target {
 	case "exec":
 		cmd.Process.Signal(a.sig)

@@ -1,6 +1,7 @@
 package campaign
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -17,6 +18,8 @@ import (
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/trap/process"
 )
+
+var serviceCommands = flag.Int("service-commands", 40, "commands that TestServices lets use a service that is killed at random: 5000, for a whole campaign")
 
 // stubborn is a service of two processes. It adds their ids to the file pids, ignores TERM, and
 // announces its own id in a variable.
@@ -370,11 +373,13 @@ func serviceKilledAtRandom(t *testing.T, w *world) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	done := make(chan struct{})
+	kills := 0
 	var killing sync.WaitGroup
 	killing.Go(func() {
 		kill := func(pid int) {
 			if pid > 1 && process.Lives(pid) {
 				syscall.Kill(pid, syscall.SIGKILL)
+				kills++
 			}
 		}
 		for n := 0; ; n++ {
@@ -404,7 +409,7 @@ func serviceKilledAtRandom(t *testing.T, w *world) {
 	var commands sync.WaitGroup
 	for range 8 {
 		commands.Go(func() {
-			for range 5 {
+			for range *serviceCommands / 8 {
 				user := w.Command(serviceUser(stubborn, ": ${RUNS_AS:?}; sleep 0.3", "--max-uses", "5", "--linger", "1s")...)
 				code := clitest.ExitCode(user.Run())
 				mu.Lock()
@@ -421,7 +426,7 @@ func serviceKilledAtRandom(t *testing.T, w *world) {
 			t.Errorf("exit codes %v", codes)
 		}
 	}
-	t.Logf("exit codes %v", codes)
+	t.Logf("%d KILLs; exit codes %v", kills, codes)
 }
 
 // serviceProcesses returns the keepers of services and the commands that use them.

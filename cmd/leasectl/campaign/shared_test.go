@@ -169,8 +169,11 @@ func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 		}
 	}
 	uses, names := make(map[string]int), make(map[string]int)
-	killed := 0 // commands that were killed while they used a lease
+	kills, killed := 0, 0 // of commands, and while they used a lease
 	for _, r := range runs {
+		if r.code == -1 {
+			kills++
+		}
 		g := r.generation
 		if g == "" {
 			if r.code == 0 {
@@ -192,7 +195,7 @@ func checkShared(t *testing.T, w *world, runs []*sharedRun) {
 			t.Errorf("generation %s of %s ended %v before a command that used it", g, sharedNames[r.lease].name, r.end.Sub(ends[g]))
 		}
 	}
-	t.Logf("%d leases for %d commands, of which %d were killed with one", len(w.Ledger().Granted), len(runs), killed)
+	t.Logf("%d leases for %d commands; %d KILLs, %d of them of a command with a lease", len(w.Ledger().Granted), len(runs), kills, killed)
 	if killed == 0 {
 		t.Error("no command was killed that used a lease")
 	}
