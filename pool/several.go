@@ -44,7 +44,7 @@ func (a Ask) Others() []leaseapi.Also {
 }
 
 // Types returns all types that the request asks for, the first one first.
-func (r Request) Types() []string {
+func (r *Request) Types() []string {
 	types := []string{r.Type}
 	for _, a := range r.Others() {
 		types = append(types, a.Type)

@@ -20,14 +20,14 @@ import (
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term()
 	p, ok := h.readAcquire(c, w, r)
-	if !ok {
+	if !ok || !h.admitAcquire(c, w, p) {
 		return
 	}
 	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.request))
 }
 
-// readAcquire returns the parameters of an acquire. It answers an invalid acquire, or one
-// for no leases, itself; then ok is false.
+// readAcquire returns the parameters of an acquire. It answers an invalid acquire itself; then ok is
+// false.
 func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) (p *acquireParams, ok bool) {
 	query, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil { // r.URL.Query would drop invalid parts silently
@@ -50,23 +50,29 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 	if _, ok := readBody(w, r); !ok {
 		return nil, false
 	}
-	if err := c.mayAcquire(p); err != nil && !p.nothing {
-		h.metrics.Refused(p.Type, "forbidden")
-		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
-		return nil, false
-	}
-	if p.nothing {
-		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
-		return nil, false
-	}
-	if err := h.hideReplaced(c, p); err != nil {
-		unavailable(w, err)
-		return nil, false
-	}
 	p.crowded = h.connections.Crowded()
 	p.refuseToWait = p.crowded && p.Anonymous && !p.Try
 	p.Try = p.Try || p.refuseToWait // without an id it would keep its connection for the whole wait
 	return p, true
+}
+
+// admitAcquire reports whether c may make an acquire. It answers itself what c may not do, and an
+// acquire of no leases.
+func (h *handler) admitAcquire(c caller, w http.ResponseWriter, p *acquireParams) bool {
+	if err := c.mayAcquire(p); err != nil && !p.nothing {
+		h.metrics.Refused(p.Type, "forbidden")
+		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
+		return false
+	}
+	if p.nothing {
+		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
+		return false
+	}
+	if err := h.hideReplaced(c, p); err != nil {
+		unavailable(w, err)
+		return false
+	}
+	return true
 }
 
 // hideReplaced marks the leases that c may not know of among those that p takes the place of.
