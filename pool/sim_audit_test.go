@@ -266,7 +266,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		}
 		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
-			w.Units != r.in(p) || w.Order != orders[r] || w.Name != r.Name || r.pool == p && (w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "") || r.Name != "" && w.KeyHolder != m.holderOf(r.Name) ||
+			w.Units != r.in(p) || w.Order != orders[r] || r.pool == p && (w.Name != r.Name || w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" || r.Name != "" && w.KeyHolder != m.holderOf(r.Name)) ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -393,7 +393,7 @@ func (m *model) lasting(p *modelPool, r *modelRequest) string {
 	switch {
 	case paused && !r.Overcommit:
 		return "paused: " + pause.Reason
-	case r.Name != "" && p.shuts(r):
+	case r.pool == p && r.Name != "" && p.shuts(r): // the name is of its first pool
 		return m.whyNotFree(r.Name)
 	case p.tooFew(r):
 		m.count("reservations leave too few")
