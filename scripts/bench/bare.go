@@ -48,14 +48,14 @@ var bareNamed = map[string]func(at string) (ledger, error){
 		return boltLedger{db.Batch}, nil
 	},
 	"etcd": func(url string) (ledger, error) {
-		db, err := newBareEtcd(url, "served")
+		db, err := newBareEtcd(url)
 		if err != nil {
 			return nil, err
 		}
 		return newFencedTxns(db.commit), nil
 	},
 	"postgres": func(url string) (ledger, error) {
-		db, err := newBarePostgres(context.Background(), url, "served")
+		db, err := newBarePostgres(context.Background(), url)
 		if err != nil {
 			return nil, err
 		}

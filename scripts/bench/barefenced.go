@@ -14,8 +14,8 @@ import (
 
 // fencedTxns shows the cost of a lease proxy on a database before it does anything for its users:
 // transactions that compare the leader's nonce and the version that the last transaction left. Each
-// has all operations that came while the one before was under way. The callers are goroutines, or the
-// handlers of a bare peer, of which it is the ledger.
+// has all operations that came while the one before was under way. It is the ledger of a bare peer, or
+// has callers of its own: see pairs.
 type fencedTxns struct {
 	commit func(ops []fencedOp) error
 
@@ -46,20 +46,17 @@ func newFencedTxns(commit func(ops []fencedOp) error) *fencedTxns {
 // bareEtcd commits to etcd.
 type bareEtcd struct {
 	url      string
-	prefix   string // of all keys
 	client   http.Client
 	revision string // of the key meta
 }
 
 func base64Of(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-func newBareEtcd(url, prefix string) (*bareEtcd, error) {
-	f := &bareEtcd{url: url, prefix: prefix, revision: "0"}
+func newBareEtcd(url string) (*bareEtcd, error) {
+	f := &bareEtcd{url: url, revision: "0"}
 	f.client.Transport = &http.Transport{MaxIdleConnsPerHost: 4}
-	return f, f.post("/v3/kv/put", fmt.Sprintf(`{"key":%q,"value":%q}`, f.key("leader"), base64Of("nonce")), &struct{}{})
+	return f, f.post("/v3/kv/put", fmt.Sprintf(`{"key":%q,"value":%q}`, base64Of("bare/leader"), base64Of("nonce")), &struct{}{})
 }
-
-func (f *bareEtcd) key(name string) string { return base64Of(f.prefix + "/" + name) }
 
 func (f *bareEtcd) post(path, body string, out any) error {
 	resp, err := f.client.Post(f.url+path, "application/json", strings.NewReader(body))
@@ -111,15 +108,15 @@ func (f *fencedTxns) do(op fencedOp) error {
 func (f *bareEtcd) commit(ops []fencedOp) error {
 	var operations []string
 	for _, op := range ops {
-		if key := f.key("records/" + op.key); op.remove {
+		if key := base64Of("bare/records/" + op.key); op.remove {
 			operations = append(operations, fmt.Sprintf(`{"requestDeleteRange":{"key":%q}}`, key))
 		} else {
 			operations = append(operations, fmt.Sprintf(`{"requestPut":{"key":%q,"value":%q}}`, key, base64Of(fencedValue)))
 		}
 	}
-	meta := f.key("meta")
+	meta := base64Of("bare/meta")
 	body := fmt.Sprintf(`{"compare":[{"key":%q,"target":"VALUE","value":%q},{"key":%q,"target":"MOD","mod_revision":%q}],"success":[%s,{"requestPut":{"key":%q,"value":%q}}]}`,
-		f.key("leader"), base64Of("nonce"), meta, f.revision, strings.Join(operations, ","), meta, base64Of(`{"format":1,"clock":1,"generation":1}`))
+		base64Of("bare/leader"), base64Of("nonce"), meta, f.revision, strings.Join(operations, ","), meta, base64Of(`{"format":1,"clock":1,"generation":1}`))
 	var reply struct {
 		Header struct {
 			Revision string `json:"revision"`

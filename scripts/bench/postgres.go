@@ -30,19 +30,18 @@ type barePostgres struct {
 	version int
 }
 
-// newBarePostgres makes tables whose names begin with prefix.
-func newBarePostgres(ctx context.Context, url, prefix string) (*barePostgres, error) {
+func newBarePostgres(ctx context.Context, url string) (*barePostgres, error) {
 	conn, err := pgconn.Connect(ctx, url)
 	if err != nil {
 		return nil, err
 	}
-	_, err = conn.Exec(ctx, strings.ReplaceAll("CREATE TABLE %s_meta (nonce text, version bigint) WITH (fillfactor = 10); INSERT INTO %s_meta VALUES ('nonce', 0);"+
-		"CREATE TABLE %s (key text PRIMARY KEY, value text)", "%s", prefix)).ReadAll()
+	_, err = conn.Exec(ctx, "CREATE TABLE bare_meta (nonce text, version bigint) WITH (fillfactor = 10); INSERT INTO bare_meta VALUES ('nonce', 0);"+
+		"CREATE TABLE bare (key text PRIMARY KEY, value text)").ReadAll()
 	if err == nil {
-		_, err = conn.Prepare(ctx, "commit", strings.ReplaceAll(`WITH fence AS (UPDATE %s_meta SET version = version + 1 WHERE nonce = 'nonce' AND version = $1 RETURNING 1),
-gone AS (DELETE FROM %s WHERE key = ANY ($2) AND EXISTS (SELECT FROM fence)),
-put AS (INSERT INTO %s SELECT unnest($3::text[]), $4 FROM fence ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value)
-SELECT * FROM fence`, "%s", prefix), nil)
+		_, err = conn.Prepare(ctx, "commit", `WITH fence AS (UPDATE bare_meta SET version = version + 1 WHERE nonce = 'nonce' AND version = $1 RETURNING 1),
+gone AS (DELETE FROM bare WHERE key = ANY ($2) AND EXISTS (SELECT FROM fence)),
+put AS (INSERT INTO bare SELECT unnest($3::text[]), $4 FROM fence ON CONFLICT (key) DO UPDATE SET value = EXCLUDED.value)
+SELECT * FROM fence`, nil)
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close(ctx))

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	databaseRounds  = 15
-	takeOverRounds  = 3
+	databaseRounds  = 13
+	takeOverRounds  = 2
 	takeOverTTL     = 5 * time.Second // the default of --leader-ttl
 	takeOverKilled  = takeOverTTL + 2*time.Second
 	takeOverStopped = time.Second
@@ -30,11 +30,10 @@ type database struct {
 
 // started is a database that runs.
 type started struct {
-	data   string // --data of a server
-	bare   string // name of the bare peer on it
-	url    string // for that
-	commit func(ops []fencedOp) error
-	stop   func() error
+	data string // --data of a server
+	bare string // name of the bare peer on it
+	url  string // for that
+	stop func() error
 }
 
 var onEtcd = database{"etcd", "etcd://", func() string { return lacks("etcd") }, func(ctx context.Context, w *world) (*started, error) {
@@ -42,33 +41,26 @@ var onEtcd = database{"etcd", "etcd://", func() string { return lacks("etcd") },
 	if err != nil {
 		return nil, err
 	}
-	bare, err := newBareEtcd(e.url, "bare")
-	if err != nil {
-		return nil, errors.Join(err, e.stop())
-	}
-	return &started{data: "etcd://" + e.addr + "/leases", bare: "etcd", url: e.url, commit: bare.commit, stop: e.stop}, nil
+	return &started{data: "etcd://" + e.addr + "/leases", bare: "etcd", url: e.url, stop: e.stop}, nil
 }}
 
-var onPostgres = database{"PostgreSQL", "postgres://", lacksPostgres, func(ctx context.Context, _ *world) (*started, error) {
+var onPostgres = database{"PostgreSQL", "postgres://", lacksPostgres, func(context.Context, *world) (*started, error) {
 	c, err := startPostgres()
 	if err != nil {
 		return nil, err
 	}
 	stop := func() error { c.Remove(); return nil }
-	bare, err := newBarePostgres(ctx, c.URL(), "bare")
-	if err != nil {
-		return nil, errors.Join(err, stop())
-	}
-	return &started{data: c.URL(), bare: "postgres", url: c.URL(), commit: bare.commit, stop: stop}, nil
+	return &started{data: c.URL(), bare: "postgres", url: c.URL(), stop: stop}, nil
 }}
 
 // pairsOn measures how many acquires and releases a second a server on a database does for that
 // many clients, beside the same number of writes without a lease proxy, on the same database.
 func pairsOn(d database, clients int) func(context.Context, *world) ([]result, error) {
 	return func(ctx context.Context, w *world) (_ []result, err error) {
+		const fenced = "bare fenced transactions"
 		r := result{What: fmt.Sprintf("acquire + release on %s, %d at once", d.name, clients), Unit: perSecond}
 		if lack := d.lacks(); lack != "" {
-			r.Ours, r.Peers = missing("leasectl --data "+d.data, lack), []measure{missing("bare fenced txns", lack)}
+			r.Ours, r.Peers = missing("leasectl --data "+d.data, lack), []measure{missing(fenced, lack)}
 			return []result{r}, nil
 		}
 		db, err := d.start(ctx, w)
@@ -84,34 +76,29 @@ func pairsOn(d database, clients int) func(context.Context, *world) ([]result, e
 		if err := leads(ctx, ours); err != nil {
 			return nil, err
 		}
-		bare := newFencedTxns(db.commit)
-		front, err := w.bareAt(ctx, db.bare, db.url)
+		bare, err := w.bareAt(ctx, db.bare, db.url)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, front.stop()) }()
+		defer func() { err = errors.Join(err, bare.stop()) }()
 		version1 := func(c *wire, _ int) error { return c.pair("many") }
-		var rates, bareRates, frontRates []float64
+		var rates, bareRates []float64
 		for round := range databaseRounds + 1 {
 			rate, err := throughput(ours.addr, clients, pairWindow, version1)
 			if err != nil {
 				return nil, err
 			}
-			frontRate, err := throughput(front.addr, clients, pairWindow, version1)
-			if err != nil {
-				return nil, err
-			}
-			bareRate, err := bare.pairs(clients, pairWindow)
+			bareRate, err := throughput(bare.addr, clients, pairWindow, version1)
 			if err != nil {
 				return nil, err
 			}
 			if round > 0 {
-				rates, frontRates, bareRates = append(rates, rate), append(frontRates, frontRate), append(bareRates, bareRate)
+				rates, bareRates = append(rates, rate), append(bareRates, bareRate)
 			}
 		}
 		r.Ours = median("leasectl --data "+d.data, rates)
-		r.Peers = []measure{median("bare fenced txns, over HTTP", frontRates), median("bare fenced txns, without a server", bareRates)}
-		r.budget("bare fenced txns, over HTTP", atLeast(0.8))
+		r.Peers = []measure{median(fenced, bareRates)}
+		r.budget(fenced, atLeast(0.8))
 		return []result{r}, nil
 	}
 }

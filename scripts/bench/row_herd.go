@@ -64,7 +64,7 @@ const (
 	herdScale = 600
 	// herdRounds is how often our herd runs. The others run once: they are ten times as far from
 	// flat as chance could bring them.
-	herdRounds = 3
+	herdRounds = 2
 	// realFlat is the peak ÷ mean that is allowed. Grants are whole numbers: three in a minute of
 	// 2.5 are 1.20, and the mean of a real run is not exactly 2.5.
 	realFlat = 1.25

@@ -40,7 +40,7 @@ func measureKeys(ctx context.Context, w *world) ([]result, error) {
 	backlog.Peers = append(backlog.Peers, w.semKeys(ctx))
 
 	var lanes []float64
-	for range 3 {
+	for range 2 {
 		one, err := w.drainKeys(ctx, 1, 300)
 		if err != nil {
 			return nil, err

@@ -18,9 +18,9 @@ import (
 const (
 	pagePools    = 400
 	pageWaiters  = 10_000
-	pageRounds   = 51
+	pageRounds   = 31
 	openPages    = 10
-	openRounds   = 21
+	openRounds   = 11
 	openClients  = 16
 	openWindow   = time.Second // long enough that each open page changes
 	pageSlower   = 5           // how many times longer than for a page of /pools the first byte may take

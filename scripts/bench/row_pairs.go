@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	pairRounds = 21
+	pairRounds = 15
 	pairWindow = 300 * time.Millisecond // of each server in each round
 )
 

@@ -15,7 +15,7 @@ import (
 
 const (
 	waiterCount  = 10_000
-	waiterRounds = 3
+	waiterRounds = 2
 	idleWindow   = 3 * time.Second
 	// idleCPU is the percentage that still counts as none: 9 s in an hour.
 	idleCPU = 0.25
