@@ -166,7 +166,10 @@ func writeNew(path string, data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
-	return errors.Join(err, f.Close())
+	if err = errors.Join(err, f.Close()); err != nil {
+		os.Remove(path) // on a full disk even a part of it is too much
+	}
+	return err
 }
 
 // removeLock removes the lock file, under its lock, if there is no record.
