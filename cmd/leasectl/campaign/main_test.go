@@ -43,21 +43,33 @@ func lockDescriptor() {
 }
 
 // A world is a clitest.World. The files of the campaigns add methods to it.
-type world struct{ *clitest.World }
+type world struct {
+	*clitest.World
+	one *versionOne // the proxy, if that speaks version 1; nil: it is ours
+}
+
+// inUse returns how many leases of the pool one are held. A version-1 proxy has that pool only.
+func (w *world) inUse() int {
+	w.T.Helper()
+	if w.one != nil {
+		return len(w.one.heldNow())
+	}
+	return w.Pool("one").InUse
+}
 
 func newWorld(t *testing.T, program string, pools ...string) *world {
 	t.Helper()
-	return &world{clitest.NewWorld(t, program, pools...)}
+	return &world{World: clitest.NewWorld(t, program, pools...)}
 }
 
 func newWorldOf(t *testing.T, program string, serve ...string) *world {
 	t.Helper()
-	return &world{clitest.NewWorldOf(t, program, serve...)}
+	return &world{World: clitest.NewWorldOf(t, program, serve...)}
 }
 
 func newBareWorld(t *testing.T, program string) *world {
 	t.Helper()
-	return &world{clitest.NewBareWorld(t, program)}
+	return &world{World: clitest.NewBareWorld(t, program)}
 }
 
 // The exit codes that leasectl promises: leasectl help exit-codes.

@@ -76,36 +76,63 @@ func TestServiceFailpoints(t *testing.T) {
 		t.Skip("tens of seconds")
 	}
 	t.Parallel()
-	w := newWorld(t, clitest.Build(t, "failpoint"), "one=1")
-	reached := 0
+	program := clitest.Build(t, "failpoint")
+	var points []string
 	for _, point := range failpoints(t) {
-		if !strings.HasPrefix(point, servicePoint) {
-			continue
-		}
-		reached++
-		for _, next := range []string{"exec", "recover"} {
-			cmd := w.Command(serviceUser(stubborn, "true", "--verbose")...)
-			cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+point)
-			out, err := cmd.CombinedOutput()
-			killed := strings.HasPrefix(point, servicePoint+"user-")
-			if code := clitest.ExitCode(err); (code == -1) != killed || !slices.Contains([]int{-1, 0, exitLost, exitExecFailure}, code) {
-				t.Errorf("%s: exit code %d\n%s", point, code, out)
-			}
-			if next == "recover" {
-				w.Run(0, "recover")
-			}
-			w.Run(0, serviceUser(stubborn, "true", "--wait-timeout", "20s")...)
-			w.Run(0, "recover")
-			w.noService()
-			w.WantHeld()
-			if t.Failed() {
-				t.Fatalf("killed at %s, then %s\n%s\n%s", point, next, out, w.Log)
-			}
+		if strings.HasPrefix(point, servicePoint) {
+			points = append(points, point)
 		}
 	}
-	if reached < 10 {
-		t.Errorf("only %d failpoints concern a service", reached)
+	if len(points) < 10 {
+		t.Errorf("only %d failpoints concern a service", len(points))
 	}
+	for name, w := range serviceWorlds {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := w(t, program)
+			points := points
+			if w.one != nil { // the keeper gives the lease back, if no user does
+				points = append(slices.Clone(points), "kept-releasing", "kept-answered")
+			}
+			for _, point := range points {
+				for _, next := range []string{"exec", "recover"} {
+					w.killService(point, next)
+				}
+			}
+		})
+	}
+}
+
+// killService kills a process at a failpoint, then runs next, and checks the result.
+func (w *world) killService(point, next string) {
+	t := w.T
+	t.Helper()
+	cmd := w.Command(serviceUser(stubborn, "true", "--verbose")...)
+	cmd.Env = append(cmd.Env, "LEASECTL_FAILPOINT="+point)
+	out, err := cmd.CombinedOutput()
+	doubt := strings.HasPrefix(point, keptPoint) // the lease is unconfirmed, and the user may find it so or be killed, too
+	killed := strings.HasPrefix(point, servicePoint+"user-")
+	code := clitest.ExitCode(err)
+	if !doubt && (code == -1) != killed || !slices.Contains([]int{-1, 0, exitLost, exitExecFailure}, code) {
+		t.Errorf("%s: exit code %d\n%s", point, code, out)
+	}
+	if next == "recover" {
+		if code := clitest.ExitCode(w.Command("recover").Run()); code != 0 && !(doubt && code == exitFailure) {
+			t.Errorf("recover: exit code %d", code)
+		}
+	}
+	w.Run(0, serviceUser(stubborn, "true", "--wait-timeout", "20s")...)
+	w.endServices()
+	if t.Failed() {
+		t.Fatalf("killed at %s, then %s\n%s\n%s", point, next, out, w.Log)
+	}
+}
+
+// serviceWorlds are the proxies with which services are tested. The pool one has one lease, unless
+// the proxy speaks version 1.
+var serviceWorlds = map[string]func(t *testing.T, program string) *world{
+	"ours":      func(t *testing.T, program string) *world { return newWorld(t, program, "one=1") },
+	"version 1": newVersionOneWorld,
 }
 
 // servicePoint is the prefix of failpoints that concern a service; those that begin with
@@ -132,17 +159,34 @@ func TestServices(t *testing.T) {
 		{"many", serviceMany},
 		{"keepers, guards and services killed at random", serviceKilledAtRandom},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t, program, "one=1")
-			tt.test(t, w)
-			w.Run(0, "recover")
-			w.Await("the lease to be free", func() bool { return w.Pool("one").InUse == 0 })
-			w.Run(0, "recover")
-			w.noService()
-			w.WantHeld()
-		})
+		for proxy, newWorld := range serviceWorlds {
+			t.Run(tt.name+", "+proxy, func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t, program)
+				tt.test(t, w)
+				w.endServices()
+			})
+		}
 	}
+}
+
+// endServices checks that after a recover neither a service nor a lease is left.
+func (w *world) endServices() {
+	w.T.Helper()
+	if w.one != nil {
+		w.Await("the keepers to end", func() bool {
+			keepers, _ := w.serviceProcesses()
+			return len(keepers) == 0
+		})
+		w.settleVersionOne()
+		w.noService()
+		return
+	}
+	w.Run(0, "recover")
+	w.Await("the lease to be free", func() bool { return w.inUse() == 0 })
+	w.Run(0, "recover")
+	w.noService()
+	w.WantHeld()
 }
 
 // startServiceUser starts a command that runs until it is killed, and returns when it runs.
@@ -178,7 +222,7 @@ func serviceAllKilled(t *testing.T, w *world) {
 	for _, pid := range w.services() {
 		w.Await("the service to end", func() bool { return !process.Lives(pid) })
 	}
-	if w.Pool("one").InUse != 1 {
+	if w.inUse() != 1 {
 		t.Error("somebody gave the lease back: nobody was left")
 	}
 }
@@ -209,7 +253,7 @@ func serviceLastKilled(t *testing.T, w *world) {
 // deadBeforeRelease waits until the lease is free, and checks that the service is dead by then.
 func deadBeforeRelease(t *testing.T, w *world) {
 	t.Helper()
-	w.Await("the lease to be free", func() bool { return w.Pool("one").InUse == 0 })
+	w.Await("the lease to be free", func() bool { return w.inUse() == 0 })
 	for _, pid := range w.services() {
 		if process.Lives(pid) {
 			t.Error("the lease was given back before the service ended")
@@ -264,7 +308,7 @@ func serviceKeeperSuspended(t *testing.T, w *world) {
 	if code := clitest.ExitCode(user.Wait()); code != 128+int(syscall.SIGTERM) {
 		t.Errorf("exit code %d", code)
 	}
-	if w.Pool("one").InUse != 1 {
+	if w.inUse() != 1 {
 		t.Error("the lease was given back although the service lives")
 	}
 	syscall.Kill(keeper, syscall.SIGCONT)

@@ -1,18 +1,13 @@
 package campaign
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/holder/recovery"
-	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -42,7 +37,7 @@ func TestVersionOneKilled(t *testing.T) {
 		}
 		for j, point := range op.points {
 			for _, next := range []string{"recover", "release"} {
-				r := &versionOneRun{world: w, op: op, point: point, next: next, handle: w.Path(fmt.Sprintf("v%d-%d-%s", i, j, next))}
+				r := &versionOneRun{world: w, versionOne: new(versionOne), op: op, point: point, next: next, handle: w.Path(fmt.Sprintf("v%d-%d-%s", i, j, next))}
 				r.do()
 				if t.Failed() {
 					t.Fatalf("%s, killed at %s, then %s", op.name, point, next)
@@ -55,62 +50,17 @@ func TestVersionOneKilled(t *testing.T) {
 // versionOneRun is one operation with one failpoint, at a proxy of its own.
 type versionOneRun struct {
 	*world
+	*versionOne
 	op     operation
 	point  string
 	next   string // command after the kill
 	handle string
-
-	mu    sync.Mutex
-	held  []string // as the proxy knows
-	wrong []string // names that were released and not held
-}
-
-// ServeHTTP is a version-1 proxy.
-func (r *versionOneRun) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch req.URL.Path {
-	case leaseapi.PathAcquire:
-		n := 0
-		for slices.Contains(r.held, fmt.Sprintf("install-%d", n)) {
-			n++
-		}
-		r.held = append(r.held, fmt.Sprintf("install-%d", n))
-		json.NewEncoder(w).Encode(map[string]any{"names": r.held[len(r.held)-1:]})
-	case leaseapi.PathRelease:
-		var body struct{ Names []string }
-		json.NewDecoder(req.Body).Decode(&body)
-		for _, name := range body.Names {
-			at := slices.Index(r.held, name)
-			if at < 0 {
-				r.wrong = append(r.wrong, name)
-				http.Error(w, fmt.Sprintf("Failed to release lease %s: no resource name %s", name, name), http.StatusInternalServerError)
-				return
-			}
-			r.held = slices.Delete(r.held, at, at+1)
-		}
-	default:
-		http.NotFound(w, req)
-	}
-}
-
-// heldNow and wrongNow return what the proxy knows. A call of a killed process may still be under way.
-func (r *versionOneRun) heldNow() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.held)
-}
-
-func (r *versionOneRun) wrongNow() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return slices.Clone(r.wrong)
 }
 
 func (r *versionOneRun) do() {
 	t := r.T
 	t.Helper()
-	address, end := r.Listen(r)
+	address, end := r.Listen(r.versionOne)
 	defer end()
 	arguments := func(args []string) []string {
 		args = append(slices.Clone(args), "--proxy", address)
@@ -167,38 +117,6 @@ func (r *versionOneRun) do() {
 	}
 	if left, _ := filepath.Glob(r.Path("state/version1/*")); len(left) > 0 {
 		t.Errorf("left are %v", left)
-	}
-}
-
-// recovered runs recover, and returns the names that it lists as unconfirmed, and how many requests
-// without a name.
-func (r *versionOneRun) recovered() (names []string, unnamed int) {
-	for _, a := range r.actions() {
-		if a.Result != recovery.Unconfirmed {
-			continue
-		}
-		if names = append(names, a.Names...); len(a.Names) == 0 {
-			unnamed++
-		}
-	}
-	return names, unnamed
-}
-
-func (r *versionOneRun) actions() (actions []recovery.Action) {
-	r.T.Helper()
-	out, _ := r.Command("recover", "--output", "json").Output() // exits with 1 if something is unconfirmed
-	var doc struct{ Actions []recovery.Action }
-	if err := json.Unmarshal(out, &doc); err != nil {
-		r.T.Fatalf("recover: %v: %s", err, out)
-	}
-	return doc.Actions
-}
-
-func (r *versionOneRun) forget() {
-	for _, a := range r.actions() {
-		if a.Result == recovery.Unconfirmed {
-			r.Command("recover", "--forget", a.ID).Run() // exits with 1 if more is unconfirmed
-		}
 	}
 }
 
