@@ -75,6 +75,9 @@ func (u *part) Release(ctx context.Context) (released []string, err error) {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	left, err := u.endUse(ctx)
+	if err != nil {
+		left, err = u.endUnwritten(ctx, err)
+	}
 	round := left.round
 	if err != nil || round == nil {
 		return nil, err
@@ -146,6 +149,32 @@ func (u *part) endUse(ctx context.Context) (left leftRound, err error) {
 		return nil
 	})
 	return left, err
+}
+
+// endUnwritten is endUse if that failed because the record could not be written, as on a full disk,
+// where files can still be removed. If this is the last use of the only round, it removes the record,
+// and returns the round: its lease is given back all the same. A lease that would not end by itself
+// stays in the record, for the next process that looks.
+func (u *part) endUnwritten(ctx context.Context, failed error) (left leftRound, err error) {
+	record, err := u.file.Read()
+	r := record.Round(u.use.Round)
+	if err != nil || r == nil || len(record.Rounds) > 1 || !r.Renews() || u.kept(r) || u.endService(ctx, *r) != nil {
+		return leftRound{}, failed
+	}
+	err = u.file.Update(ctx, func(tx *lockfile.SharedTx) error {
+		r := tx.Round(u.use.Round)
+		if r == nil || len(tx.Rounds) > 1 || tx.HasLiveUser(r, u.use.N) {
+			return failed
+		}
+		left.round = new(*r)
+		left.round.State = lockfile.RoundReleasing
+		return errors.Join(tx.End(u.use), tx.Remove(r.ID))
+	})
+	if err != nil {
+		return leftRound{}, failed
+	}
+	u.h.Reporter.Notef("%v", failed)
+	return left, nil
 }
 
 // leaveLingering renews the lease once more, and leaves it to end by itself. If the renewal

@@ -70,13 +70,19 @@ func (l lease) serviceLoss(r *lockfile.Round) error {
 	case r.Service.Over != "":
 		return serviceError(l.describeOver(r.Service))
 	case r.State == lockfile.RoundHeld && !l.file.Kept(r.ID):
-		return l.keeperKilled()
+		return l.keeperEnded(r)
 	}
 	return nil
 }
 
-func (l lease) keeperKilled() error {
-	return serviceError(fmt.Sprintf("the service of shared lease %q ended, since its keeper was killed", l.shown))
+// keeperEnded says why the service of a round is over that the record calls live. A keeper that was
+// not killed has removed its socket.
+func (l lease) keeperEnded(r *lockfile.Round) error {
+	why := "its keeper could not write the record of the round"
+	if l.h.Keepers.Killed(r.ID) {
+		why = "its keeper was killed"
+	}
+	return serviceError(fmt.Sprintf("the service of shared lease %q ended, since %s", l.shown, why))
 }
 
 // describeOver says why a service is over, and what it printed last.
@@ -164,7 +170,7 @@ func (n *newcomer) awaitService(ctx context.Context, c *choice) error {
 			c.round = *r
 			return nil
 		case !n.file.Kept(r.ID) && !n.changed(r):
-			return n.keeperKilled()
+			return n.keeperEnded(r)
 		}
 		waited := proxyclient.Now().Sub(begun)
 		if r := c.round.Service; waited > r.Timeout+r.Grace+cleanup.Timeout { // its keeper cannot say so

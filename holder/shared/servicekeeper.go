@@ -53,6 +53,8 @@ type serviceKeeper struct {
 	changed chan struct{}    // receives when the record may have changed
 	// unwritten is since when the record cannot be written, as on a full disk; zero: it can.
 	unwritten proxyclient.Instant
+	// unheard: the record does not say what became of the service, and could not be written.
+	unheard bool
 }
 
 // KeepService is the keeper of a round's service: it starts the service, says in the record when it
@@ -140,7 +142,8 @@ func (k *serviceKeeper) start(ctx context.Context, round lockfile.Round, dir str
 }
 
 // watch looks after the service until no user is left, and the round is condemned. It returns
-// false if ctx ended before.
+// false if ctx ended before, or if the users can be told of the end of the service only by that of
+// this process.
 func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed context.Context) (condemned bool) {
 	var ready, tooMany, ended <-chan struct{}
 	if k.running != nil {
@@ -186,11 +189,18 @@ func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed
 		if k.condemn(ctx) {
 			return true
 		}
+		if k.unheard && k.used() {
+			ready, tooMany, ended = nil, nil, nil
+			k.stop(ctx, round.Service.Grace, "was stopped, since its keeper could not write the record of the round")
+			if k.unheard { // the users notice that this process ends
+				return false
+			}
+		}
 	}
 }
 
 // becomeHeld makes the round held: its users may begin. It returns false if the record cannot be
-// written: then the service is not ready in time.
+// written.
 func (k *serviceKeeper) becomeHeld(ctx context.Context) bool {
 	failpoint.Here("service-ready")
 	err := k.noteService(ctx, func(r *lockfile.Round, s *lockfile.Service) {
@@ -237,22 +247,31 @@ func (k *serviceKeeper) noteOver(ctx context.Context, why string) {
 	}
 }
 
-// noteService changes what the record says of the service.
+// noteService changes what the record says of the service. If the record cannot be written, as on a
+// full disk, it tries again for unwrittenTime, but once only if that was in vain before.
 func (k *serviceKeeper) noteService(ctx context.Context, change func(*lockfile.Round, *lockfile.Service)) error {
-	err := k.note(ctx, func(tx *lockfile.SharedTx) error {
-		if r := tx.Round(k.id); r != nil && r.Service != nil {
-			change(r, r.Service)
+	for begun := proxyclient.Now(); ; {
+		err := k.note(ctx, func(tx *lockfile.SharedTx) error {
+			if r := tx.Round(k.id); r != nil && r.Service != nil {
+				change(r, r.Service)
+			}
+			return nil
+		})
+		if err == nil {
+			k.unheard = false
+			return nil
 		}
-		return nil
-	})
-	if err != nil {
 		k.h.Reporter.Debugf("%v", err)
+		if k.unheard || proxyclient.Now().Sub(begun) > unwrittenTime || proxyclient.Sleep(ctx, lookMax) != nil {
+			k.unheard = true
+			return err
+		}
 	}
-	return err
 }
 
-// unwrittenTime is how long a keeper without users tries to write the record before it ends the
-// round without that. A newcomer that could join meanwhile would have to write it, too.
+// unwrittenTime is how long a keeper tries to write the record before it does without: it ends the
+// round, if that has no users, or itself. A newcomer that could join meanwhile would have to write
+// the record, too.
 const unwrittenTime = 3 * time.Second
 
 // lostElsewhere tells whether the users have lost the lease in a way that renewals do not tell.
@@ -262,13 +281,18 @@ func (k *serviceKeeper) lostElsewhere() bool {
 	return err == nil && (r == nil || roundLoss(r) != nil)
 }
 
+// used tells, without the lock of the record, whether a user lives.
+func (k *serviceKeeper) used() bool {
+	record, err := k.file.Read()
+	r := record.Round(k.id)
+	return err == nil && r != nil && k.file.LiveUsers(*r) > 0
+}
+
 // condemn tells whether no user is left, and the service does not linger. Then nobody joins the
 // round any more.
 func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
-	if record, err := k.file.Read(); err == nil {
-		if r := record.Round(k.id); r != nil && k.file.LiveUsers(*r) > 0 {
-			return false
-		}
+	if k.used() {
+		return false
 	}
 	err := k.note(ctx, func(tx *lockfile.SharedTx) error {
 		r := tx.Round(k.id)
