@@ -324,11 +324,19 @@ func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi
 	if err := c.ensureWire(ctx, wireUnits, "a resize", p); err != nil {
 		return leaseapi.ResizeReply{}, fmt.Errorf("resize: %w", err)
 	}
-	reply, err := c.resize(ctx, r, p)
-	if err != nil {
-		return reply, fmt.Errorf("resize: %w", err)
+	for {
+		reply, err := c.resize(ctx, r, p)
+		stale, isStale := errors.AsType[*StaleError](err)
+		switch {
+		case err == nil:
+			return reply, nil
+		case isStale && r.After != nil && stale.Held == r.From && reply.Resizes == *r.After+1:
+			// A copy of r was refused, and the answer was lost. What r asks for may fit by now.
+			r.After = &reply.Resizes
+		default:
+			return reply, fmt.Errorf("resize: %w", err)
+		}
 	}
-	return reply, nil
 }
 
 func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patience) (reply leaseapi.ResizeReply, err error) {

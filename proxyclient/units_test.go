@@ -5,11 +5,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // recording records each request to its handler.
@@ -235,4 +239,39 @@ func TestResize(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
+}
+
+// A refusal whose answer was lost is asked for again, and is no resize by another.
+func TestLostRefusalOfAResize(t *testing.T) {
+	for name, room := range map[string]bool{"still no room": false, "room by now": true} {
+		bubble(t, name, func(t *testing.T) {
+			server, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{{Type: "t", Units: 10}}})
+			want(t, err)
+			t.Cleanup(func() { server.Close() })
+			c, m := serve(t, server, fault{}, fault{})
+			lease, err := c.Acquire(t.Context(), Request{Type: "t", Count: 4})
+			want(t, err)
+			other, err := c.Acquire(t.Context(), Request{Type: "t", Count: 5})
+			want(t, err)
+			l := lease.Leases[0]
+			m.add(lostAnswer)
+			if room {
+				m.h = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					server.ServeHTTP(w, r)
+					if r.URL.Path == leaseapi.PathResize {
+						body := `{"leases":[{"name":"` + other.Leases[0].Name + `","generation":` + strconv.FormatUint(other.Leases[0].Generation, 10) + `}]}`
+						server.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "http://localhost"+leaseapi.PathRelease, strings.NewReader(body)))
+					}
+				})
+			}
+			reply, err := c.Resize(t.Context(), leaseapi.ResizeRequest{Name: l.Name, Generation: l.Generation, From: 4, After: new(int), Count: 8})
+			wanted := leaseapi.ResizeReply{Units: 4, Resizes: 2}
+			if room {
+				wanted.Units = 8
+			}
+			if errors.Is(err, ErrNoRoom) == room || room && err != nil || reply != wanted {
+				t.Errorf("%+v, %v, want %+v", reply, err, wanted)
+			}
+		})
+	}
 }
