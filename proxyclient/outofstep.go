@@ -192,6 +192,10 @@ var doubtfulProblems = []string{
 	leaseapi.ProblemBadRequest, leaseapi.ProblemNotFound, leaseapi.ProblemMethod, leaseapi.ProblemUnauthorized, leaseapi.ProblemForbidden,
 }
 
+// textBadRequest begins what net/http says to a request that it cannot read. It ends with the
+// connection, so a client may get only a part of it, and not notice.
+const textBadRequest = "400 Bad Request"
+
 // doubtful reports whether a says that the request itself is wrong, in the words of a server of
 // ours or of net/http, and so was not carried out. The client does not send such a request, unless
 // its caller or its configuration is wrong; repeated bytes make one of a good one.
@@ -201,7 +205,7 @@ func (a answer) doubtful() bool {
 	}
 	switch a.StatusCode {
 	case http.StatusBadRequest, http.StatusMethodNotAllowed:
-		return a.begins("400 Bad Request") || a.Header.Get(leaseapi.HeaderStore) != "" && !a.begins(leaseapi.TextAcquireFailed)
+		return a.begins(textBadRequest) || strings.HasPrefix(textBadRequest, string(a.body)) || a.Header.Get(leaseapi.HeaderStore) != "" && !a.begins(leaseapi.TextAcquireFailed)
 	}
 	return false
 }

@@ -324,23 +324,17 @@ func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi
 	if err := c.ensureWire(ctx, wireUnits, "a resize", p); err != nil {
 		return leaseapi.ResizeReply{}, fmt.Errorf("resize: %w", err)
 	}
-	for {
-		reply, err := c.resize(ctx, r, p)
-		stale, isStale := errors.AsType[*StaleError](err)
-		switch {
-		case err == nil:
-			return reply, nil
-		case isStale && r.After != nil && stale.Held == r.From && reply.Resizes == *r.After+1:
-			// A copy of r was refused, and the answer was lost. What r asks for may fit by now.
-			r.After = &reply.Resizes
-		default:
-			return reply, fmt.Errorf("resize: %w", err)
-		}
+	reply, err := c.resize(ctx, r, p)
+	if err != nil {
+		return reply, fmt.Errorf("resize: %w", err)
 	}
+	return reply, nil
 }
 
 func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patience) (reply leaseapi.ResizeReply, err error) {
+	attempts := 0
 	q := post(leaseapi.PathResize, r, idempotent{misrouted: true})
+	q.body = func() any { attempts++; return r }
 	q.mine = mineByResize(r)
 	o := c.do(ctx, q, p)
 	if o.err != nil {
@@ -361,6 +355,11 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 	case leaseapi.ProblemTooMany:
 		return held, &reworded{text: o.text(), err: ErrTooMany}
 	case leaseapi.ProblemStale:
+		if attempts > 1 && r.After != nil && said.Held == r.From && held.Resizes == *r.After+1 {
+			// An earlier attempt was refused, and the answer was lost. There may be room by now.
+			r.After = &held.Resizes
+			return c.resize(ctx, r, p)
+		}
 		return held, &StaleError{Held: said.Held}
 	case leaseapi.ProblemNotCounted:
 		return leaseapi.ResizeReply{}, &reworded{text: o.text(), err: ErrNotCounted}
