@@ -432,16 +432,9 @@ func (j *badJob) resize(ctx context.Context) {
 func (j *badJob) release(ctx context.Context) {
 	short, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	var err error
-	if leases := j.leases; j.random.IntN(3) == 0 {
-		n := NamesRelease{Owner: j.owner, Learned: time.Now()}
-		for _, l := range leases {
-			n.Names = append(n.Names, l.Name)
-		}
-		_, err = j.client.ReleaseNames(short, n)
-	} else {
-		_, err = j.client.Release(short, leaseapi.ReleaseRequest{Leases: leases})
-	}
+	// A release by names alone would end a later lease of the same owner if the network kept it for so
+	// long: its age counts from its arrival.
+	_, err := j.client.Release(short, leaseapi.ReleaseRequest{Leases: j.leases})
 	if err != nil {
 		j.allow("release", err, context.DeadlineExceeded)
 	} else if held := j.held(ctx, j.leases); len(held) > 0 {
