@@ -35,6 +35,7 @@ type outcome struct {
 	heard  bool    // there was an answer, or a part of one
 	cut    bool    // the client stopped listening before there was an answer
 	asked  Instant // when the attempt began
+	strays bool    // the answer may be to a request that was changed on its way: see [answer.doubtful]
 }
 
 // failure returns the error of an outcome that is no success.

@@ -260,6 +260,8 @@ func (x *exchange) read(resp *http.Response) (answer, error) {
 func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
+	doubtful := o.err == nil && o.doubtful() && !x.strayed // on a connection of its own it counts
+	o.strays = doubtful
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	var replaced bool
 	var noToken error // why another token cannot be had now, which may pass
@@ -269,7 +271,6 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 			o = x.last
 		}
 	}
-	doubtful := o.err == nil && o.doubtful() && !x.strayed // on a connection of its own it counts
 	strays := (doubtful || errors.Is(o.err, errOutOfStep) && !x.strayed) && ctx.Err() == nil
 	mayRepeat = mayRepeat || doubtful
 	x.atOnce = (another || strays) && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
