@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 
@@ -107,6 +108,8 @@ func whatNext(err error) string {
 		return ": name the file with it with --token-file, or where it comes from with --token-from"
 	case errors.Is(err, proxyclient.ErrWantsTLS):
 		return ": write https:// in --proxy"
+	case errors.Is(err, http.ErrSchemeMismatch):
+		return ": it speaks http: write http:// in --proxy"
 	case isInvalid && invalid.Reason == x509.Expired:
 		return ": ask the operator for a new one, or set the clock of this machine right"
 	case wrongName:

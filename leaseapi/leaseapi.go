@@ -7,7 +7,7 @@
 // server adds to an answer only if the request carried a parameter of ours.
 //
 // The package has no behaviour beyond encoding and the rules for names and texts, and
-// imports nothing of this module.
+// imports nothing of this module. Package proxyclient says what of both is stable.
 package leaseapi
 
 import (

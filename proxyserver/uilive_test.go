@@ -32,6 +32,9 @@ func (b *browser) watch(ctx context.Context, of string) (<-chan liveEvent, int) 
 	if err != nil {
 		b.t.Fatal(err)
 	}
+	if resp.StatusCode == 200 && resp.Header.Get("X-Accel-Buffering") != "no" {
+		b.t.Error("nginx would hold the changes back")
+	}
 	events := make(chan liveEvent, 1000)
 	if resp.StatusCode != 200 {
 		resp.Body.Close()

@@ -154,6 +154,12 @@ func TestPageOfAStandby(t *testing.T) {
 		if r.status != 503 || !strings.Contains(r.body, `<a href="http://other/ui/pools/q">http://other</a>`) || strings.Contains(r.body, "in memory only") {
 			t.Errorf("%d %s", r.status, r.body)
 		}
+		// Its sessions would be worth nothing with the leader, to which a load balancer sends the next request.
+		for _, path := range []string{"/ui/login", "/ui/logout"} {
+			if r := b.ask("POST", path, "token=e-token-0123456789"); r.status != 503 || r.header.Get("Set-Cookie") != "" {
+				t.Errorf("%s of a standby: %d, cookie %q", path, r.status, r.header.Get("Set-Cookie"))
+			}
+		}
 		l := v.win()
 		p.granted("type=q&request_id=a&owner=me")
 		if text := b.page("/ui/pools/q"); !strings.Contains(text, ">me</bdi>") {

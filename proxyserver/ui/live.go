@@ -111,6 +111,7 @@ func (u *UI) serveLive(user auth.Token, w http.ResponseWriter, r *http.Request) 
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx holds changes back until a buffer is full
 	stream := liveStream{w: w, sent: make(map[string]string)}
 	ticker := time.NewTicker(liveEvery)
 	defer ticker.Stop()

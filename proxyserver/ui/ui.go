@@ -137,16 +137,16 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.notAllowed(w, r, "GET, HEAD, POST")
 		return
 	}
+	if leader := u.server.Leader(); leader != nil && !leader.Leads {
+		u.serveStandby(leader, w, r)
+		return
+	}
 	switch r.URL.Path {
 	case "/ui/login":
 		u.serveLogin(w, r)
 		return
 	case "/ui/logout":
 		u.serveLogout(w, r)
-		return
-	}
-	if leader := u.server.Leader(); leader != nil && !leader.Leads {
-		u.serveStandby(leader, w, r)
 		return
 	}
 	user, ok := auth.Token{}, true
@@ -172,7 +172,9 @@ func (u *UI) notAllowed(w http.ResponseWriter, r *http.Request, allowed string) 
 	u.message(w, r, http.StatusMethodNotAllowed, "Not allowed", "There is nothing at "+r.URL.Path+" that takes "+r.Method+".")
 }
 
-// serveStandby answers with a link to the leader: a standby knows of no lease.
+// serveStandby answers with a link to the leader: a standby knows of no lease. It signs in
+// nobody either: behind a load balancer the next request goes to the leader, which does not
+// know that session.
 func (u *UI) serveStandby(leader *leaseapi.Leader, w http.ResponseWriter, r *http.Request) {
 	p := message(http.StatusServiceUnavailable, "Standby", "This server stands by, and nobody is known to lead: try again soon.", "", "")
 	if leader.URL != "" {

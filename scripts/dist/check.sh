@@ -210,7 +210,7 @@ image() {
   say "the image is $(stat -c %s "$root/leasectl") bytes, $(cat "$work"/oci/blobs/sha256/* | wc -c) to pull"
 
   scripts/dist/images.sh "$dist" localhost/leasectl:all >/dev/null
-  buildah manifest push --all --quiet localhost/leasectl:all "oci:$work/all"
+  STORAGE_DRIVER=vfs buildah manifest push --all --quiet localhost/leasectl:all "oci:$work/all"
   for target in ${targets//,/ }; do
     [[ $target != linux/* ]] || grep -qsr "\"architecture\":\"${target#linux/}\"" "$work/all/blobs" || fail "there is no image for $target"
   done
