@@ -108,7 +108,7 @@ func (l lease) releaseLease(ctx context.Context, r lockfile.Round) (released []s
 	if lockfile.Certain(r.Leases) {
 		same = func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
 	}
-	return l.h.ReleaseOwn(ctx, r.Handle, same, recordOf(r))
+	return l.h.ReleaseAtPath(ctx, r.Handle, same, recordOf(r))
 }
 
 // leftRound is a round whose last user has left it.

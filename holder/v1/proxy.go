@@ -102,13 +102,23 @@ type Record struct {
 	Owner   string
 	Handle  string
 	Leases  []lockfile.Lease
+	// AcquiredAt is when the names were learned, for our server if it has taken the proxy's place.
+	AcquiredAt time.Time
 }
 
-// ReleaseHeld gives the leases of a record back to a version-1 proxy. The reply has them as over if
+// ReleaseHeld gives the leases of a record back that a version-1 proxy granted: at that proxy, and at
+// our server by their names. A version-1 proxy's reply has them as over if
 // this machine gave them back before, or has the name as another lease by now, and as released and
 // over if the proxy did not know them. It is valid even with an error, which is an
 // [UnconfirmedError] if the outcome of a release is not known.
 func (p *Proxy) ReleaseHeld(ctx context.Context, r Record) (reply leaseapi.ReleaseReply, err error) {
+	can, err := p.Capabilities(ctx)
+	if err != nil {
+		return leaseapi.ReleaseReply{}, err
+	}
+	if !can.NamesOnly() {
+		return p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: lockfile.Names(r.Leases), Owner: r.Owner, Learned: r.AcquiredAt})
+	}
 	ours := r.Adapter != "" && r.Adapter == p.Adapter.ID()
 	return p.each(ctx, lockfile.Names(r.Leases), func(i int) one {
 		lease := r.Leases[i]
