@@ -156,12 +156,12 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 		}
 	}
 	failpoint.Here("release-in-journal")
-	if r.State == lockfile.StateReleasing ||
+	if r.State == lockfile.HandleReleasing ||
 		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.Journal.ReleasedByRecover(r.RequestID) {
 		return nil
 	}
 	<-g.h.Listening // the handle is written before the release is sent
-	tx.State = lockfile.StateReleasing
+	tx.State = lockfile.HandleReleasing
 	if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
 		return err
 	} else if err != nil {
@@ -173,7 +173,7 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 // failed writes into tx's handle that the release of r, which came to err, has begun, and adds to err
 // what to do next.
 func (g *releasing) failed(tx *lockfile.Tx, r lockfile.Record, err error) error {
-	tx.State = lockfile.StateReleasing
+	tx.State = lockfile.HandleReleasing
 	err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
 	if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
 		return err // it says what to do
@@ -324,7 +324,7 @@ func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request stri
 	}
 	*found = true
 	err := g.earlier(ctx, tx)
-	if err == nil && tx.State == lockfile.StateReleasing && tx.RequestID == "" {
+	if err == nil && tx.State == lockfile.HandleReleasing && tx.RequestID == "" {
 		tx.Record = lockfile.Record{}
 	}
 	if err != nil {
@@ -337,7 +337,7 @@ func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request stri
 // not sent again: the adapter lists it as unconfirmed.
 func (g *releasing) releaseOwed(ctx context.Context, handle string, o lockfile.Owed) error {
 	r := lockfile.Record{
-		State: lockfile.StateReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
+		State: lockfile.HandleReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
 		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
 	}
 	var err error
@@ -443,7 +443,7 @@ func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked st
 		ctx, cancel := cleanup.ForNotes(ctx)
 		defer cancel()
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-			if tx.RequestID == released.Request && tx.State == lockfile.StateHeld {
+			if tx.RequestID == released.Request && tx.State == lockfile.HandleHeld {
 				h.unlist(ctx, tx.Record, tx.Leases)
 				tx.Record = lockfile.Record{}
 			}

@@ -128,7 +128,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) Settled {
 		return Settled{}
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.Keepers.Wake(in.Request) {
+	if err != nil || r.State != lockfile.HandleHeld || r.RequestID != in.Request || s.h.Keepers.Wake(in.Request) {
 		return Settled{} // the lease was given back, or has another keeper
 	}
 	return Settled{Kept: r.Names(), Unconfirmed: true, orphaned: true}
@@ -140,10 +140,10 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
 		switch {
-		case ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire:
+		case ours && tx.State == lockfile.HandleHeld && in.Kind == lockfile.KindAcquire:
 			done.Kept, found = tx.Names(), true
 			return nil
-		case ours, in.Request == "" && tx.State == lockfile.StateReleasing:
+		case ours, in.Request == "" && tx.State == lockfile.HandleReleasing:
 			found = true
 			return g.all(ctx, tx)
 		}

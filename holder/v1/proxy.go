@@ -245,9 +245,9 @@ func (p *Proxy) release(ctx context.Context, o one) (reply leaseapi.ReleaseReply
 			return nil
 		}
 		switch h.State {
-		case StateUnconfirmed:
+		case NameUnconfirmed:
 			return &UnconfirmedError{[]Held{h}}
-		case StateMissing:
+		case NameMissing:
 			reply.Over = lost(h.Name, givenBack)
 			return nil
 		}
@@ -269,8 +269,8 @@ func (a *Adapter) look(of Held) (h Held, found bool) {
 // ask sends the release of h, whose file tx is, and notes the outcome. A lease that had no file
 // leaves one only if the outcome is not known.
 func (p *Proxy) ask(ctx context.Context, tx *lockfile.CellTx, h Held) (reply leaseapi.ReleaseReply, err error) {
-	had := h.State == StateHeld
-	h.State, h.Since = StateReleasing, now()
+	had := h.State == NameHeld
+	h.State, h.Since = NameReleasing, now()
 	if err := tx.Set(h); err != nil {
 		return reply, err
 	}
@@ -280,15 +280,15 @@ func (p *Proxy) ask(ctx context.Context, tx *lockfile.CellTx, h Held) (reply lea
 	unknown := slices.ContainsFunc(reply.Over, func(l leaseapi.Lost) bool { return l.Reason == proxyclient.UnknownName })
 	switch {
 	case err == nil && unknown && had:
-		h.State, h.Why = StateMissing, "the proxy did not know it: somebody else released it, or the proxy was restarted and forgot it"
+		h.State, h.Why = NameMissing, "the proxy did not know it: somebody else released it, or the proxy was restarted and forgot it"
 		return reply, tx.Set(h)
 	case err == nil:
 		return reply, tx.Remove()
 	case errors.Is(err, proxyclient.ErrUnconfirmed) || p.MayHaveReached([]string{h.Name}):
-		h.State, h.Why = StateUnconfirmed, whyDoubtful(err)
+		h.State, h.Why = NameUnconfirmed, whyDoubtful(err)
 		return reply, errors.Join(tx.Set(h), &UnconfirmedError{[]Held{h}})
 	case had: // nothing has arrived
-		h.State, h.Since = StateHeld, time.Time{}
+		h.State, h.Since = NameHeld, time.Time{}
 		return reply, errors.Join(err, tx.Set(h))
 	}
 	return reply, errors.Join(err, tx.Remove())
