@@ -69,20 +69,6 @@ func (h *Holder) releaseHandle(ctx context.Context, handle lockfile.Handle, same
 	return g.released, found, err
 }
 
-// updateHandle is handle.Update. The error is an [unreadError] if the handle cannot be locked
-// or read, so that fn is not called, unless the time was over before the lock was free.
-func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
-	called := false
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		called = true
-		return fn(tx)
-	})
-	if err != nil && !called && ctx.Err() == nil {
-		return unreadError{err}
-	}
-	return err
-}
-
 // releasing gives back what a handle has, under the handle's lock.
 type releasing struct {
 	h *Holder

@@ -7,21 +7,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/dial"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// settleTime bounds how long an acquire settles the entries of dead processes before its
-// own request: some round trips to a proxy that answers.
-const settleTime = 500 * time.Millisecond
-
 // settleDead settles the journal entries of dead processes at the proxy that is about to be
 // asked. It never fails: it leaves entries that it cannot settle to the next run, or to
 // recover.
 func (h *Holder) settleDead(ctx context.Context, proxy string) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, cleanup.SettleTime)
 	defer cancel()
 	s := &settling{h: h, proxyOf: func(recorded string) string {
 		if !dial.Same(recorded, proxy) {
