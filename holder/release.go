@@ -18,6 +18,17 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
+// The way of a release, and what each step adds:
+//
+//	Lease.Release   a shared lease's own way, and that this process gives a lease back once
+//	releaseOwn      a lease whose handle is gone, or that another process gave back
+//	releaseHandle   the time, the handle's lock, and the end of the journal entry
+//	releasing.all   what an older program owed, a bare handle, and what is on disk before and after
+//	sendRelease     the request, what the user is told, and the list of names
+//
+// Holder.Release begins at releaseHandle. An acquire into a handle that holds something, and what settles
+// a dead process, begin at releasing.all.
+
 // Release gives back what a handle holds or waits for, whichever process put it there, and returns
 // the names that were released. With a delay it waits first, and does nothing if the handle then
 // has another grant than r, the handle's record as read before. A handle that is gone is a success.
