@@ -128,7 +128,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 // queuedRecord returns the record of a handle with a request to the named proxy.
 func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 	record := lockfile.Record{
-		State:      lockfile.StateQueued,
+		State:      lockfile.HandleQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r.Owner),
 		Type:       r.Type,
@@ -192,7 +192,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 // proxy that granted the lease can do that, and its release has nothing to tell but that it is over.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
-	if r.State != lockfile.StateHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)
@@ -225,7 +225,7 @@ const lookTime = 2 * time.Second
 // ended tells whether the lease that a handle holds is known to have ended: it was given back by
 // its name, or lost.
 func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
-	if r.State != lockfile.StateHeld || r.Bare() || len(r.Earlier) > 0 {
+	if r.State != lockfile.HandleHeld || r.Bare() || len(r.Earlier) > 0 {
 		return false
 	}
 	if r.Adapter != "" {
@@ -245,9 +245,9 @@ func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
 // heldError says what a handle is doing and how to go on.
 func heldError(path string, r lockfile.Record) error {
 	switch r.State {
-	case lockfile.StateQueued:
+	case lockfile.HandleQueued:
 		return fmt.Errorf("handle %s already waits for a lease of type %q: %w: release it, or use leasectl reacquire", path, r.Type, ErrHeld)
-	case lockfile.StateReleasing:
+	case lockfile.HandleReleasing:
 		return fmt.Errorf("handle %s has a release that the proxy has not confirmed: %w: release it again, or use leasectl reacquire", path, ErrHeld)
 	}
 	return fmt.Errorf("handle %s already holds %v: %w: release it, or use leasectl reacquire", path, r.Names(), ErrHeld)
@@ -258,7 +258,7 @@ func heldError(path string, r lockfile.Record) error {
 func (l *Lease) recordGrant(ctx context.Context) error {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	l.record.State, l.record.Replaces = lockfile.StateHeld, nil
+	l.record.State, l.record.Replaces = lockfile.HandleHeld, nil
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
@@ -315,7 +315,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 		failed = l.forget(ctx)
 	case granted:
 		_, failed = l.h.sendRelease(ctx, l.proxy, l.handle.Path(), lockfile.Record{
-			State: lockfile.StateReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
+			State: lockfile.HandleReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
 			Leases: l.grant.Leases, Adapter: l.grant.Adapter,
 		})
 		failed = errors.Join(failed, l.forget(ctx))
@@ -350,7 +350,7 @@ func (l *Lease) forget(ctx context.Context) error {
 			tx.Record = l.replaced
 		default:
 			if _, err := l.h.sendRelease(ctx, l.proxy, tx.Path(), tx.Record); err != nil {
-				tx.State = lockfile.StateReleasing
+				tx.State = lockfile.HandleReleasing
 				return errors.Join(err, tx.Save())
 			}
 			tx.Record, over = lockfile.Record{}, true

@@ -24,7 +24,7 @@ func TestPhases(t *testing.T) {
 			if n := w.JournalEntries(); n != 1 {
 				t.Errorf("private %t: the proxy is asked with %d journal entries", private, n)
 			}
-			want := lockfile.StateQueued
+			want := lockfile.HandleQueued
 			if private {
 				want = ""
 			}
@@ -37,7 +37,7 @@ func TestPhases(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := w.record(handle); r.State != lockfile.StateHeld || len(r.Names()) != 1 || l.phase != recorded || l.Generation() != 1 {
+		if r := w.record(handle); r.State != lockfile.HandleHeld || len(r.Names()) != 1 || l.phase != recorded || l.Generation() != 1 {
 			t.Errorf("private %t: %+v in phase %d, generation %d", private, r, l.phase, l.Generation())
 		}
 		if w.JournalEntries() != 1 {
@@ -156,7 +156,7 @@ func TestRollback(t *testing.T) {
 // put writes another process's request into a handle.
 func (w *world) put(handle lockfile.Handle, request string) {
 	w.T.Helper()
-	w.Write(handle, lockfile.Record{State: lockfile.StateQueued, RequestID: request, Proxy: w.Proxy.URL})
+	w.Write(handle, lockfile.Record{State: lockfile.HandleQueued, RequestID: request, Proxy: w.Proxy.URL})
 }
 
 // If giving back fails too, the journal keeps the request, unlocked, for the next
@@ -217,7 +217,7 @@ func TestHandOver(t *testing.T) {
 				w.WantNothingLeft(handle, "lease1")
 				return
 			}
-			if r := w.record(handle); r.State != lockfile.StateHeld || w.JournalEntries() != 0 || w.Proxy.Renewed() != 1 {
+			if r := w.record(handle); r.State != lockfile.HandleHeld || w.JournalEntries() != 0 || w.Proxy.Renewed() != 1 {
 				t.Errorf("%+v, %d journal entries, %d renewals", r, w.JournalEntries(), w.Proxy.Renewed())
 			}
 		})

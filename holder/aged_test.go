@@ -61,7 +61,7 @@ func TestAgedGrant(t *testing.T) {
 				if !slices.Equal(asked, want) || ended && l.record.RequestID == asked[0] {
 					t.Errorf("asked as %v, and holds %s", asked, l.record.RequestID)
 				}
-				if r := w.record(l.handle); r.State != lockfile.StateHeld || r.RequestID != asked[len(asked)-1] {
+				if r := w.record(l.handle); r.State != lockfile.HandleHeld || r.RequestID != asked[len(asked)-1] {
 					t.Errorf("the handle says %+v", r)
 				}
 				if got := l.Generation(); got != uint64(first+len(asked)-1) {

@@ -79,7 +79,7 @@ var errOwnerGone = errors.New("the owner process is gone")
 // to a keeper if the proxy is of version 1. r is the handle's record as read. ReleaseDetached
 // takes at most [cleanup.Timeout], and at most 3 s once ctx has ended.
 func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r lockfile.Record, delay time.Duration) error {
-	if r.State != lockfile.StateHeld {
+	if r.State != lockfile.HandleHeld {
 		return notHeldError(handle, r)
 	}
 	ctx, cancel := cleanup.Context(ctx)
@@ -120,7 +120,7 @@ func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.R
 		return r, err
 	}
 	adopted := lockfile.Record{
-		State: lockfile.StateHeld, RequestID: rand.Text(), Owner: h.owner(), Proxy: p.Address, Adapter: h.Dialer.Adapter.ID(), AcquiredAt: handle.Modified().UTC(),
+		State: lockfile.HandleHeld, RequestID: rand.Text(), Owner: h.owner(), Proxy: p.Address, Adapter: h.Dialer.Adapter.ID(), AcquiredAt: handle.Modified().UTC(),
 	}
 	for _, l := range r.Leases {
 		held, found := h.Dialer.Adapter.Find(p.Address, l.Name)
@@ -175,7 +175,7 @@ func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lo
 	}
 	at := time.Now().Add(delay).Round(time.Second)
 	return over, handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State == lockfile.StateHeld && slices.Equal(tx.Leases, r.Leases) {
+		if tx.State == lockfile.HandleHeld && slices.Equal(tx.Leases, r.Leases) {
 			tx.ReleaseAt = at
 		}
 		return nil
@@ -188,7 +188,7 @@ func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lo
 func (h *Holder) delayByKeeper(ctx context.Context, handle lockfile.Handle, r lockfile.Record, ownerPID int, delay time.Duration) error {
 	at := time.Now().Add(delay).Round(time.Millisecond)
 	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State != lockfile.StateHeld || !tx.Record.SameGrant(r) {
+		if tx.State != lockfile.HandleHeld || !tx.Record.SameGrant(r) {
 			return ErrReplaced
 		}
 		tx.ReleaseAt = at

@@ -22,7 +22,7 @@ func (l *Lease) awaitedIn(r lockfile.Record) bool {
 	if l.private {
 		return r.State == ""
 	}
-	return l.Is(r) && r.State == lockfile.StateQueued
+	return l.Is(r) && r.State == lockfile.HandleQueued
 }
 
 // awaitGrant blocks until the proxy grants the lease, the wait timeout is over, or another

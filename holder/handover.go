@@ -95,7 +95,7 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 // NoticeKeeper tells the user if the keeper of a handle's lease was killed. r is the handle's
 // record as read.
 func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {
-	if r.State != lockfile.StateHeld || !h.Keepers.Killed(r.RequestID) {
+	if r.State != lockfile.HandleHeld || !h.Keepers.Killed(r.RequestID) {
 		return
 	}
 	if !r.Lasts() {

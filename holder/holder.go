@@ -18,10 +18,10 @@ type (
 	List   = lockfile.List
 )
 
-// States of a record.
+// States of a handle.
 const (
-	StateHeld      = lockfile.StateHeld
-	StateReleasing = lockfile.StateReleasing
+	HandleHeld      = lockfile.HandleHeld
+	HandleReleasing = lockfile.HandleReleasing
 )
 
 // ErrNewer is [lockfile.ErrNewer]: a newer program wrote the handle.

@@ -126,7 +126,7 @@ func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
 func (l *Lease) GivenBack() bool {
 	begun := l.h.Journal.HasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
-	given := err == nil && (l.Is(r) && r.State != lockfile.StateHeld || r.WaitsInPlaceOf(l.record))
+	given := err == nil && (l.Is(r) && r.State != lockfile.HandleHeld || r.WaitsInPlaceOf(l.record))
 	return l.over.Load() || begun || given || !l.h.Journal.Stands(l.record.RequestID)
 }
 

@@ -86,7 +86,7 @@ func TestKeepReplaced(t *testing.T) {
 		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
-	w.Write(l.handle, lockfile.Record{State: lockfile.StateQueued, RequestID: "request-2", Replaces: l.record.Leases})
+	w.Write(l.handle, lockfile.Record{State: lockfile.HandleQueued, RequestID: "request-2", Replaces: l.record.Leases})
 	close(replaced)
 	w.awaitDenied(kept)
 	if kept.Err() != nil {
@@ -210,7 +210,7 @@ func TestReleaseAfterAFailedOneOfVersionOne(t *testing.T) {
 	if released, err := l.Release(holdertest.Within(t)); !errors.Is(err, proxyclient.ErrUnconfirmed) || len(released) > 0 {
 		t.Errorf("released %v again, %v", released, err)
 	}
-	if r := w.record(l.handle); r.State != lockfile.StateReleasing {
+	if r := w.record(l.handle); r.State != lockfile.HandleReleasing {
 		t.Errorf("the handle says %+v, want that its release has begun", r)
 	}
 }

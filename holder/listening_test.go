@@ -76,7 +76,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(20 * time.Millisecond) // so that a write or request that is too early arrives
-	if got := w.record(handle).State; got != lockfile.StateHeld {
+	if got := w.record(handle).State; got != lockfile.HandleHeld {
 		t.Errorf("before the handlers were there the handle became %s", got)
 	}
 	close(listening)

@@ -18,6 +18,17 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
+// The way of a release, and what each step adds:
+//
+//	Lease.Release   a shared lease's own way, and that this process gives a lease back once
+//	releaseOwn      a lease whose handle is gone, or that another process gave back
+//	releaseHandle   the time, the handle's lock, and the end of the journal entry
+//	releasing.all   what an older program owed, a bare handle, and what is on disk before and after
+//	sendRelease     the request, what the user is told, and the list of names
+//
+// Holder.Release begins at releaseHandle. An acquire into a handle that holds something, and what settles
+// a dead process, begin at releasing.all.
+
 // Release gives back what a handle holds or waits for, whichever process put it there, and returns
 // the names that were released. With a delay it waits first, and does nothing if the handle then
 // has another grant than r, the handle's record as read before. A handle that is gone is a success.
@@ -69,20 +80,6 @@ func (h *Holder) releaseHandle(ctx context.Context, handle lockfile.Handle, same
 	return g.released, found, err
 }
 
-// updateHandle is handle.Update. The error is an [unreadError] if the handle cannot be locked
-// or read, so that fn is not called, unless the time was over before the lock was free.
-func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
-	called := false
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-		called = true
-		return fn(tx)
-	})
-	if err != nil && !called && ctx.Err() == nil {
-		return unreadError{err}
-	}
-	return err
-}
-
 // releasing gives back what a handle has, under the handle's lock.
 type releasing struct {
 	h *Holder
@@ -106,72 +103,82 @@ func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 	if err := g.earlier(ctx, tx); err != nil {
 		return advise(errors.Join(err, tx.Save()), "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 	}
-	if tx.Record.Bare() {
-		released, err := g.h.releaseNamed(ctx, Named{grants: tx.Record.Grants(), learned: g.learned, handle: tx.Path()}, 0)
+	r := tx.Record
+	switch {
+	case r.Bare():
+		released, err := g.h.releaseNamed(ctx, Named{grants: r.Grants(), learned: g.learned, handle: tx.Path()}, 0)
 		if g.released = append(g.released, released...); err != nil {
 			return advise(err, "handle %s is left as it is: release it again", tx.Path())
 		}
-		tx.Record = lockfile.Record{}
-		return nil
+	case r.RequestID != "" || len(r.Leases) > 0: // else it only had earlier releases
+		if err := g.begin(ctx, tx); err != nil {
+			return err
+		}
+		failpoint.Here("release-unsent")
+		p, err := g.to(ctx, r)
+		if err == nil {
+			var released []string
+			released, err = g.h.sendRelease(ctx, p, tx.Path(), r)
+			g.released = append(g.released, released...)
+		}
+		failpoint.Here("release-answered")
+		switch {
+		case len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported):
+			// A version-1 proxy knows no request ids. The process that waits there notices by itself
+			// that its handle was released. If it was killed, its journal entry must stay.
+			g.unknowable = true
+		case err != nil:
+			return g.failed(tx, r, err)
+		default:
+			g.over = append(g.over, r.RequestID)
+		}
 	}
-	if tx.RequestID == "" && len(tx.Leases) == 0 { // it only had earlier releases
-		tx.Record = lockfile.Record{}
-		return nil
-	}
-	return g.own(ctx, tx)
+	tx.Record = lockfile.Record{}
+	return nil
 }
 
-// own gives back what the record itself holds or waits for. The record on disk says so before the
-// release is sent, unless a journal entry of this process makes recover release it in any case.
+// begin writes down that what tx's handle holds or waits for is about to be released: into the
+// journal, so that recover finds the handle wherever it is, and into the record, unless a journal entry
+// of this process makes recover release it in any case. A failure of the journal is only reported.
 //
 // If the record cannot be written, as on a full disk, a lease with a generation is released all the
 // same: a process that finds the old record releases it again, which does nothing.
-func (g *releasing) own(ctx context.Context, tx *lockfile.Tx) error {
+func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 	r := tx.Record
 	if !g.journaled && !g.h.Journal.Covers(r.RequestID) {
-		g.entry = g.h.beginRelease(ctx, tx.Path(), r)
+		g.entry = rand.Text()
+		if err := g.h.Journal.Begin(ctx, r.Intent(g.entry, lockfile.KindRelease, tx.Path())); err != nil {
+			g.h.Reporter.Debugf("%v", err)
+			g.entry = ""
+		}
 	}
 	failpoint.Here("release-in-journal")
-	begun := r.State == lockfile.StateReleasing ||
-		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.Journal.ReleasedByRecover(r.RequestID)
-	if !begun {
-		<-g.h.Listening // the handle is written before the release is sent
-		tx.State = lockfile.StateReleasing
-		if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
-			return err
-		} else if err != nil {
-			g.h.Reporter.Debugf("%v: releasing all the same", err)
-		}
-	}
-	failpoint.Here("release-unsent")
-	p, err := g.to(ctx, r)
-	if err == nil {
-		var released []string
-		released, err = g.h.sendRelease(ctx, p, tx.Path(), r)
-		g.released = append(g.released, released...)
-	}
-	failpoint.Here("release-answered")
-	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
-		// A version-1 proxy knows no request ids. The process that waits there notices by itself
-		// that its handle was released. If it was killed, its journal entry must stay.
-		g.unknowable = true
-		tx.Record = lockfile.Record{}
+	if r.State == lockfile.HandleReleasing ||
+		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.Journal.ReleasedByRecover(r.RequestID) {
 		return nil
 	}
-	if err != nil {
-		tx.State = lockfile.StateReleasing
-		err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
-		if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
-			return err // it says what to do
-		}
-		if g.replacing && proxyclient.Outage(err) != nil {
-			return AdviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
-		}
-		return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
+	<-g.h.Listening // the handle is written before the release is sent
+	tx.State = lockfile.HandleReleasing
+	if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
+		return err
+	} else if err != nil {
+		g.h.Reporter.Debugf("%v: releasing all the same", err)
 	}
-	g.over = append(g.over, r.RequestID)
-	tx.Record = lockfile.Record{}
 	return nil
+}
+
+// failed writes into tx's handle that the release of r, which came to err, has begun, and adds to err
+// what to do next.
+func (g *releasing) failed(tx *lockfile.Tx, r lockfile.Record, err error) error {
+	tx.State = lockfile.HandleReleasing
+	err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
+	if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
+		return err // it says what to do
+	}
+	if g.replacing && proxyclient.Outage(err) != nil {
+		return AdviseForget(cmp.Or(g.entry, r.RequestID), err) // or the entry of this process's own request
+	}
+	return advise(err, "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
 }
 
 // settle ends a releasing that came to err, after the handle was written.
@@ -194,23 +201,25 @@ func (h *Holder) over(request string) {
 	h.Keepers.Dismiss(request)
 }
 
-// beginRelease writes into the journal that what a handle has is about to be given back, so that
-// recover finds the handle wherever it is. It returns the id of the entry; "" if it could not be
-// written. It reports such a failure, and the release goes on without an entry.
-func (h *Holder) beginRelease(ctx context.Context, handle string, r lockfile.Record) (id string) {
-	id = rand.Text()
-	if err := h.Journal.Begin(ctx, r.Intent(id, lockfile.KindRelease, handle)); err != nil {
-		h.Reporter.Debugf("%v", err)
-		return ""
-	}
-	return id
-}
-
 // sendRelease gives back what a record holds, is releasing or waits for, and takes the names off their
 // list. handle is the path of the record's handle; "" is none. It returns the names that this call
-// released, also with an error. It tells the user which were not released, and why.
+// released, also with an error. It tells the user which were not released, and why. The error is
+// [errors.ErrUnsupported] if it is not known which leases the record's request got at a version-1
+// proxy, even if some of them were released.
 func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (released []string, err error) {
-	reply, err := h.sendReleaseTo(ctx, p, handle, r)
+	var reply leaseapi.ReleaseReply
+	waits := len(r.Leases) == 0
+	if r.Adapter != "" || !waits && !lockfile.Certain(r.Leases) {
+		reply, err = p.ReleaseHeld(ctx, h.heldAt(handle, r))
+	} else {
+		reply, err = p.Client.Release(ctx, h.releaseRequest(r))
+		if waits {
+			reply.Stale = nil // what the request replaces has ended, and may have another holder
+		}
+		if waits && errors.Is(err, errors.ErrUnsupported) {
+			reply, err = h.sendUnwritten(ctx, p, handle, r, err)
+		}
+	}
 	released = h.saySettled(reply)
 	done := slices.Concat(r.Leases, r.Replaces)
 	if err != nil {
@@ -220,37 +229,22 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 	return released, err
 }
 
-// sendReleaseTo sends the release of a record. The error is [errors.ErrUnsupported] if it is not known which
-// leases the record's request got at a version-1 proxy, even if some of them were released.
-func (h *Holder) sendReleaseTo(ctx context.Context, p *v1.Proxy, handle string, r lockfile.Record) (leaseapi.ReleaseReply, error) {
-	owner := h.ownerOf(r.Owner)
-	if r.Adapter != "" || len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
-		can, err := p.Capabilities(ctx)
-		if err != nil {
-			return leaseapi.ReleaseReply{}, err
-		}
-		if can.NamesOnly() {
-			return p.ReleaseHeld(ctx, v1.Record{Proxy: r.Proxy, Adapter: r.Adapter, Owner: owner, Handle: handle, Leases: r.Leases})
-		}
-		return p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: r.Names(), Owner: owner, Learned: r.AcquiredAt})
-	}
-	var req leaseapi.ReleaseRequest
+// releaseRequest returns the request that gives back what a record holds by generations, or waits for by
+// its request's id. The release of a lease also says what this process noted about its command.
+func (h *Holder) releaseRequest(r lockfile.Record) leaseapi.ReleaseRequest {
+	req := leaseapi.ReleaseRequest{Leases: lockfile.Wire(slices.Concat(r.Leases, r.Replaces))}
 	if len(r.Leases) == 0 {
 		req.RequestIDs = []string{r.RequestID}
+		return req
 	}
-	req.Leases = lockfile.Wire(slices.Concat(r.Leases, r.Replaces))
-	if len(r.Leases) > 0 {
-		ending := h.endings.of(r.RequestID)
-		req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(r.RequestID)
-	}
-	reply, err := p.Client.Release(ctx, req)
-	if len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
-		return h.sendUnwritten(ctx, p, handle, r, err)
-	}
-	if len(r.Leases) == 0 {
-		reply.Stale = nil // what the request replaces has ended, and may have another holder
-	}
-	return reply, err
+	ending := h.endings.of(r.RequestID)
+	req.Peak, req.ExitCode, req.Report = ending.peak, ending.exitCode, ending.outcome.reportRequest(r.RequestID)
+	return req
+}
+
+// heldAt is what a version-1 proxy's adapter is told of a record whose handle is at a path.
+func (h *Holder) heldAt(handle string, r lockfile.Record) v1.Record {
+	return v1.Record{Proxy: r.Proxy, Adapter: r.Adapter, Owner: h.ownerOf(r.Owner), Handle: handle, Leases: r.Leases, AcquiredAt: r.AcquiredAt}
 }
 
 // sendUnwritten sends the release of leases that r's request got at a version-1 proxy, and that are not
@@ -264,7 +258,7 @@ func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, 
 	for _, l := range held {
 		r.Leases = append(r.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation})
 	}
-	reply, err := h.sendReleaseTo(ctx, p, handle, r)
+	reply, err := p.ReleaseHeld(ctx, h.heldAt(handle, r))
 	if err == nil && len(held) < r.Count {
 		err = unknown // the others may have been granted, too
 	}
@@ -327,7 +321,7 @@ func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request stri
 	}
 	*found = true
 	err := g.earlier(ctx, tx)
-	if err == nil && tx.State == lockfile.StateReleasing && tx.RequestID == "" {
+	if err == nil && tx.State == lockfile.HandleReleasing && tx.RequestID == "" {
 		tx.Record = lockfile.Record{}
 	}
 	if err != nil {
@@ -340,7 +334,7 @@ func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request stri
 // not sent again: the adapter lists it as unconfirmed.
 func (g *releasing) releaseOwed(ctx context.Context, handle string, o lockfile.Owed) error {
 	r := lockfile.Record{
-		State: lockfile.StateReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
+		State: lockfile.HandleReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
 		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
 	}
 	var err error
@@ -355,7 +349,7 @@ func (g *releasing) releaseOwed(ctx context.Context, handle string, o lockfile.O
 			g.released = append(g.released, released...)
 		}
 		if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
-			err = nil // as in own
+			err = nil // as in all
 		}
 	}
 	if err != nil {
@@ -389,10 +383,10 @@ func (h *Holder) releaseOwn(ctx context.Context, handle lockfile.Handle, same fu
 	return h.releaseWithoutHandle(ctx, r)
 }
 
-// ReleaseOwn gives back the lease of a record whose handle is at path, if same allows that for the record that
+// ReleaseAtPath gives back the lease of a record whose handle is at path, if same allows that for the record that
 // the handle has now. It does so even if the handle is gone or cannot be read, but not if another process has
 // given the lease back. If r has no lease yet, it gives back what the handle has.
-func (h *Holder) ReleaseOwn(ctx context.Context, path string, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
+func (h *Holder) ReleaseAtPath(ctx context.Context, path string, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error) {
 	handle, err := OpenHandle(path)
 	if err == nil {
 		return h.releaseOwn(ctx, handle, same, r)
@@ -446,7 +440,7 @@ func (h *Holder) removeReleased(ctx context.Context, released v1.Held, locked st
 		ctx, cancel := cleanup.ForNotes(ctx)
 		defer cancel()
 		err := handle.Update(ctx, func(tx *lockfile.Tx) error {
-			if tx.RequestID == released.Request && tx.State == lockfile.StateHeld {
+			if tx.RequestID == released.Request && tx.State == lockfile.HandleHeld {
 				h.unlist(ctx, tx.Record, tx.Leases)
 				tx.Record = lockfile.Record{}
 			}

@@ -19,7 +19,7 @@ import (
 func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	w := newWorld(t)
 	l := w.take(Request{Count: 1})
-	var state lockfile.State
+	var state lockfile.HandleState
 	var entries int
 	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		state, entries = w.record(l.handle).State, w.JournalEntries()
@@ -28,7 +28,7 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	if _, _, err := w.releaseHandle(holdertest.Within(t), l.handle, Anything); err != nil {
 		t.Fatal(err)
 	}
-	if state != lockfile.StateHeld || entries != 1 {
+	if state != lockfile.HandleHeld || entries != 1 {
 		t.Errorf("the handle is %s, with %d journal entries, when the proxy is told: want held, and one", state, entries)
 	}
 	w.WantNothingLeft(l.handle, l.Names()...)
@@ -44,7 +44,7 @@ func TestReleaseTellsEachProxy(t *testing.T) {
 		return lockfile.Owed{RequestID: request, Proxy: proxy, Leases: []lockfile.Lease{{Name: name, Generation: 1}}, Unsent: true}
 	}
 	first := owed("a", down.URL, "lease1")
-	w.Write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: []lockfile.Owed{first, owed("b", w.Proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
+	w.Write(handle, lockfile.Record{State: lockfile.HandleReleasing, Earlier: []lockfile.Owed{first, owed("b", w.Proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
 
 	released, _, err := w.releaseHandle(holdertest.Within(t), handle, Anything)
 	if !slices.Equal(released, []string{"lease2"}) || !errors.Is(err, proxyclient.ErrUnreachable) {

@@ -115,7 +115,7 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 
 // notHeldError is the error about a handle that holds no lease.
 func notHeldError(handle lockfile.Handle, r lockfile.Record) error {
-	if r.State == lockfile.StateQueued {
+	if r.State == lockfile.HandleQueued {
 		return fmt.Errorf("handle %s holds no lease yet: it waits for one: try again when it has one", handle.Path())
 	}
 	return fmt.Errorf("handle %s holds no lease: a release of it failed: release it again, or use leasectl reacquire", handle.Path())
@@ -127,7 +127,7 @@ func checkAcquired(handle lockfile.Handle, r lockfile.Record, verb string) error
 	switch {
 	case r.State == "":
 		return fmt.Errorf("handle %s is gone: there is no lease to %s: acquire one", handle.Path(), verb)
-	case r.State != lockfile.StateHeld:
+	case r.State != lockfile.HandleHeld:
 		return notHeldError(handle, r)
 	case r.Bare():
 		return fmt.Errorf("handle %s has names and nothing else, as a copy has: %s the handle that acquire wrote", handle.Path(), verb)

@@ -7,21 +7,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/dial"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// settleTime bounds how long an acquire settles the entries of dead processes before its
-// own request: some round trips to a proxy that answers.
-const settleTime = 500 * time.Millisecond
-
 // settleDead settles the journal entries of dead processes at the proxy that is about to be
 // asked. It never fails: it leaves entries that it cannot settle to the next run, or to
 // recover.
 func (h *Holder) settleDead(ctx context.Context, proxy string) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, cleanup.SettleTime)
 	defer cancel()
 	s := &settling{h: h, proxyOf: func(recorded string) string {
 		if !dial.Same(recorded, proxy) {
@@ -128,7 +125,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) Settled {
 		return Settled{}
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || r.RequestID != in.Request || s.h.Keepers.Wake(in.Request) {
+	if err != nil || r.State != lockfile.HandleHeld || r.RequestID != in.Request || s.h.Keepers.Wake(in.Request) {
 		return Settled{} // the lease was given back, or has another keeper
 	}
 	return Settled{Kept: r.Names(), Unconfirmed: true, orphaned: true}
@@ -140,10 +137,10 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
 		ours := in.Request != "" && tx.RequestID == in.Request
 		switch {
-		case ours && tx.State == lockfile.StateHeld && in.Kind == lockfile.KindAcquire:
+		case ours && tx.State == lockfile.HandleHeld && in.Kind == lockfile.KindAcquire:
 			done.Kept, found = tx.Names(), true
 			return nil
-		case ours, in.Request == "" && tx.State == lockfile.StateReleasing:
+		case ours, in.Request == "" && tx.State == lockfile.HandleReleasing:
 			found = true
 			return g.all(ctx, tx)
 		}

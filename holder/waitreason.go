@@ -50,7 +50,7 @@ func (l *Lease) namesAround(typ string) []string {
 		return nil // there is no such exec
 	}
 	r, err := handle.Read()
-	if err != nil || r.State != lockfile.StateHeld || !dial.Same(r.Proxy, l.record.Proxy) {
+	if err != nil || r.State != lockfile.HandleHeld || !dial.Same(r.Proxy, l.record.Proxy) {
 		return nil
 	}
 	var names []string

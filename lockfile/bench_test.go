@@ -18,7 +18,7 @@ func BenchmarkUpdate(b *testing.B) {
 func BenchmarkAcquireRelease(b *testing.B) {
 	h := handleIn(b)
 	for b.Loop() {
-		ok(b, h.Update(b.Context(), set(Record{State: StateQueued, RequestID: "r"})))
+		ok(b, h.Update(b.Context(), set(Record{State: HandleQueued, RequestID: "r"})))
 		ok(b, h.Update(b.Context(), set(held("r", "a"))))
 		ok(b, h.Update(b.Context(), set(Record{})))
 	}

@@ -22,15 +22,15 @@ import (
 // records are the records that the commands make, one after the other in any order.
 var records = []Record{
 	{},
-	{State: StateQueued, RequestID: "r1"},
+	{State: HandleQueued, RequestID: "r1"},
 	held("r1", "a", "b"),
-	{State: StateQueued, RequestID: "r2", Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
+	{State: HandleQueued, RequestID: "r2", Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
 	held("r2", "b", "c"),
 	held("r3"),
 	fullRecord,
-	{State: StateReleasing, RequestID: "r4"},
-	{State: StateReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}}}},
-	{State: StateReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "b", Generation: 2}}}, {RequestID: "r2"}}},
+	{State: HandleReleasing, RequestID: "r4"},
+	{State: HandleReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}}}},
+	{State: HandleReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "b", Generation: 2}}}, {RequestID: "r2"}}},
 }
 
 // mostSteps is how many steps the longest change has.
@@ -80,7 +80,7 @@ func readOrNone(t rapid.TB, h Handle) Record {
 // Killed after any step of a change between any two records, a handle reads as the old record
 // or the new one, and the next change finishes the job.
 func TestKilledBetweenSteps(t *testing.T) {
-	bare := Record{State: StateHeld, Leases: []Lease{{Name: "a"}, {Name: "b"}}}
+	bare := Record{State: HandleHeld, Leases: []Lease{{Name: "a"}, {Name: "b"}}}
 	for i, from := range append(records, bare) {
 		for j, to := range records {
 			for steps := 0; ; steps++ {
@@ -152,7 +152,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				is = readOrNone(t, h)
-				if !reflect.DeepEqual(is, Record{State: StateHeld, Leases: []Lease{{Name: name}}}) {
+				if !reflect.DeepEqual(is, Record{State: HandleHeld, Leases: []Lease{{Name: name}}}) {
 					t.Fatalf("with other names it reads as %+v", is)
 				}
 			},
@@ -169,9 +169,9 @@ func TestKilledAgainAndAgain(t *testing.T) {
 func churn(k int) Record {
 	id := fmt.Sprintf("r%d", k/6)
 	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
-	again := Record{State: StateQueued, RequestID: now.RequestID, Earlier: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
-	owing := Record{State: StateReleasing, RequestID: id, Earlier: []Owed{{RequestID: now.RequestID, Leases: now.Leases}}}
-	return []Record{{State: StateQueued, RequestID: was.RequestID}, was, again, now, owing, {}}[k%6]
+	again := Record{State: HandleQueued, RequestID: now.RequestID, Earlier: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
+	owing := Record{State: HandleReleasing, RequestID: id, Earlier: []Owed{{RequestID: now.RequestID, Leases: now.Leases}}}
+	return []Record{{State: HandleQueued, RequestID: was.RequestID}, was, again, now, owing, {}}[k%6]
 }
 
 // childChurn continues the sequence, from args[1], until it is killed. It prints the number of

@@ -27,7 +27,7 @@ func Example() {
 		if tx.State != "" {
 			return fmt.Errorf("%s is %s already", h.Path(), tx.State)
 		}
-		tx.State, tx.RequestID = lockfile.StateQueued, "4f9d"
+		tx.State, tx.RequestID = lockfile.HandleQueued, "4f9d"
 		return nil
 	})
 	if err != nil {
@@ -40,7 +40,7 @@ func Example() {
 		if tx.RequestID != "4f9d" {
 			return fmt.Errorf("somebody released %s meanwhile", h.Path())
 		}
-		tx.State, tx.Leases = lockfile.StateHeld, granted
+		tx.State, tx.Leases = lockfile.HandleHeld, granted
 		return nil
 	})
 	if err != nil {

@@ -204,7 +204,7 @@ func (f files) record() (r Record, source string, err error) {
 			broken = fmt.Errorf("its %s is broken (%w), and there are no names without it: remove that file", file.suffix, err)
 		case f.holdNamesOf(r):
 			return r, file.suffix, nil
-		case r.State != StateHeld && source == "":
+		case r.State != HandleHeld && source == "":
 			nameless, source = r, file.suffix
 		}
 	}
@@ -219,7 +219,7 @@ func (f files) record() (r Record, source string, err error) {
 
 // bare returns the record of a bare handle with these names.
 func bare(names []string) Record {
-	r := Record{State: StateHeld}
+	r := Record{State: HandleHeld}
 	for _, name := range names {
 		r.Leases = append(r.Leases, Lease{Name: name})
 	}

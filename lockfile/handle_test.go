@@ -61,11 +61,11 @@ func TestLongestHandle(t *testing.T) {
 	h, err := OpenHandle(filepath.Join(t.TempDir(), strings.Repeat("a", maxHandleName)))
 	ok(t, err)
 	ok(t, h.Update(t.Context(), func(tx *Tx) error {
-		tx.Record = Record{State: StateQueued, RequestID: "a"}
+		tx.Record = Record{State: HandleQueued, RequestID: "a"}
 		return tx.Save()
 	}))
 	ok(t, h.Update(t.Context(), func(tx *Tx) error {
-		tx.Record = Record{State: StateHeld, RequestID: "a", Leases: []Lease{{Name: "t-0", Generation: 1}}}
+		tx.Record = Record{State: HandleHeld, RequestID: "a", Leases: []Lease{{Name: "t-0", Generation: 1}}}
 		return nil
 	}))
 }
@@ -157,7 +157,7 @@ func meaning(r Record, err error) string {
 		return "error"
 	case r.RequestID != "":
 		return r.RequestID
-	case r.State == StateHeld && len(r.Leases) > 0 && reflect.DeepEqual(r, Record{State: StateHeld, Leases: r.Leases}):
+	case r.State == HandleHeld && len(r.Leases) > 0 && reflect.DeepEqual(r, Record{State: HandleHeld, Leases: r.Leases}):
 		return "bare"
 	}
 	return "something else"

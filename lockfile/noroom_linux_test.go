@@ -37,7 +37,7 @@ func TestUpdateWithoutRoom(t *testing.T) {
 				t.Errorf("%v, called %t", err, seen)
 			}
 			err = h.Update(t.Context(), func(tx *Tx) error {
-				tx.Record = Record{State: StateQueued, RequestID: "r"}
+				tx.Record = Record{State: HandleQueued, RequestID: "r"}
 				return nil
 			})
 			if !errors.Is(err, tt.err) {

@@ -27,7 +27,7 @@ func (f files) stepsTo(h Handle, to Record, data []byte) (steps []change) {
 	if namesStay && f.json == nil && f.next == nil {
 		return []change{replace(record, data)} // there is no record that it could replace
 	}
-	if f.text == nil && f.json == nil && f.next == nil && to.State == StateHeld {
+	if f.text == nil && f.json == nil && f.next == nil && to.State == HandleHeld {
 		// The record comes first: without names it is no handle, but names without it are a
 		// bare handle.
 		return []change{replace(record, data), replace(names, formatNames(to.NamesInFile()))}

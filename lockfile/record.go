@@ -10,19 +10,19 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// State is the stage of a handle.
-type State string
+// HandleState is the stage of a handle.
+type HandleState string
 
-// States of a handle. The zero State means that there is no handle.
+// States of a handle. The zero HandleState means that there is no handle.
 const (
-	// StateQueued: an acquire waits for its leases. There is no names file.
-	StateQueued State = "queued"
-	// StateHeld: the leases are the caller's. There is a names file; a script that removes it
+	// HandleQueued: an acquire waits for its leases. There is no names file.
+	HandleQueued HandleState = "queued"
+	// HandleHeld: the leases are the caller's. There is a names file; a script that removes it
 	// removes the handle.
-	StateHeld State = "held"
-	// StateReleasing: the release of the leases, or of the waiting request, has begun, and the
+	HandleHeld HandleState = "held"
+	// HandleReleasing: the release of the leases, or of the waiting request, has begun, and the
 	// proxy has not confirmed it. The names file stays until it has.
-	StateReleasing State = "releasing"
+	HandleReleasing HandleState = "releasing"
 )
 
 // Lease is one lease as its proxy granted it.
@@ -57,18 +57,18 @@ type Owed struct {
 func (o Owed) Names() []string { return Names(o.Leases) }
 
 // Record is the content of a handle. The zero Record means that there is no handle. A bare
-// handle, which is names and nothing else, has StateHeld and Leases without generations.
+// handle, which is names and nothing else, has HandleHeld and Leases without generations.
 type Record struct {
-	State     State  `json:"state,omitempty"`
-	RequestID string `json:"request_id,omitempty"`
-	Owner     string `json:"owner,omitempty"`
-	Type      string `json:"type,omitempty"`
-	Count     int    `json:"count,omitempty"` // as requested; zero: not given
-	Items     int    `json:"items,omitempty"` // as requested; only if HasItems is set
-	HasItems  bool   `json:"has_items,omitempty"`
-	Key       string `json:"key,omitempty"`
-	Name      string `json:"name,omitempty"`     // the one that was requested; empty: any
-	KeyMode   string `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
+	State     HandleState `json:"state,omitempty"`
+	RequestID string      `json:"request_id,omitempty"`
+	Owner     string      `json:"owner,omitempty"`
+	Type      string      `json:"type,omitempty"`
+	Count     int         `json:"count,omitempty"` // as requested; zero: not given
+	Items     int         `json:"items,omitempty"` // as requested; only if HasItems is set
+	HasItems  bool        `json:"has_items,omitempty"`
+	Key       string      `json:"key,omitempty"`
+	Name      string      `json:"name,omitempty"`     // the one that was requested; empty: any
+	KeyMode   string      `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
 	// Also are the other types that the request asks for.
 	Also []leaseapi.Also `json:"also,omitempty"`
 
@@ -110,7 +110,7 @@ func Names(leases []Lease) []string {
 }
 
 // Bare tells whether the record is of a handle that is only a file of names.
-func (r Record) Bare() bool { return r.State == StateHeld && r.RequestID == "" }
+func (r Record) Bare() bool { return r.State == HandleHeld && r.RequestID == "" }
 
 // Certain tells whether leases may be released twice: each has a generation, of its proxy or of the
 // adapter for version-1 proxies.
@@ -128,11 +128,11 @@ func lasts(leases []Lease, adapter string) bool {
 
 // Unreleased tells whether the record still holds a lease or has a request that waits: nobody has
 // begun to give it back.
-func (r Record) Unreleased() bool { return r.State == StateQueued || r.State == StateHeld }
+func (r Record) Unreleased() bool { return r.State == HandleQueued || r.State == HandleHeld }
 
 // WaitsInPlaceOf tells whether the record waits for a lease in the place of those of held.
 func (r Record) WaitsInPlaceOf(held Record) bool {
-	return r.State == StateQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, held.Leases)
+	return r.State == HandleQueued && len(r.Replaces) > 0 && slices.Equal(r.Replaces, held.Leases)
 }
 
 // SameGrant tells whether two records are of one grant. A bare handle has no request id: then the
@@ -203,11 +203,11 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 // NamesInFile returns the content of the names file of r: the names of the leases that are held
 // or being released.
 func (r Record) NamesInFile() []string {
-	if r.State == StateHeld {
+	if r.State == HandleHeld {
 		return r.Names()
 	}
 	var names []string
-	if r.State != StateQueued {
+	if r.State != HandleQueued {
 		names = r.Names()
 	}
 	for _, owed := range r.Earlier {
@@ -219,15 +219,15 @@ func (r Record) NamesInFile() []string {
 // hasNamesFile reports whether r has a names file. A held record without leases has one, too:
 // without the file the handle would count as removed.
 func (r Record) hasNamesFile() bool {
-	return r.State == StateHeld || len(r.NamesInFile()) > 0
+	return r.State == HandleHeld || len(r.NamesInFile()) > 0
 }
 
 // format is the oldest format whose programs lose no lease of r.
 func (r Record) format() int {
 	switch {
-	case r.State == StateReleasing && (r.RequestID != "" || len(r.Leases) > 0) || len(r.Replaces) > 0 || r.Adapter != "":
+	case r.State == HandleReleasing && (r.RequestID != "" || len(r.Leases) > 0) || len(r.Replaces) > 0 || r.Adapter != "":
 		return format
-	case r.State != StateHeld && slices.ContainsFunc(r.Earlier, func(o Owed) bool { return len(o.Leases) > 0 }):
+	case r.State != HandleHeld && slices.ContainsFunc(r.Earlier, func(o Owed) bool { return len(o.Leases) > 0 }):
 		return owedFormat
 	}
 	return plainFormat

@@ -8,7 +8,7 @@ import (
 )
 
 var fullRecord = Record{
-	State:      StateReleasing,
+	State:      HandleReleasing,
 	RequestID:  "r2",
 	Owner:      "https://ci/job/7",
 	Type:       "aws",
@@ -52,7 +52,7 @@ func TestRecordUnknownFields(t *testing.T) {
 	write(t, h.jsonPath(), `{"state":"held","colour":{"r":[1]},"leases":[{"name":"a","generation":7,"units":3}],"request_id":"r"}`)
 	r, err := h.Read()
 	ok(t, err)
-	want := Record{State: StateHeld, RequestID: "r", Leases: []Lease{{Name: "a", Generation: 7}}}
+	want := Record{State: HandleHeld, RequestID: "r", Leases: []Lease{{Name: "a", Generation: 7}}}
 	if !reflect.DeepEqual(r, want) {
 		t.Errorf("got %+v", r)
 	}

@@ -18,7 +18,7 @@ func set(r Record) func(*Tx) error {
 }
 
 func held(id string, names ...string) Record {
-	r := Record{State: StateHeld, RequestID: id, Owner: "me", TTL: time.Minute}
+	r := Record{State: HandleHeld, RequestID: id, Owner: "me", TTL: time.Minute}
 	for i, name := range names {
 		r.Leases = append(r.Leases, Lease{Name: name, Generation: uint64(i + 1)})
 	}
@@ -45,8 +45,8 @@ func TestUpdateWrites(t *testing.T) {
 			defer syscall.Umask(old)
 			dir := filepath.Dir(h.path)
 
-			ok(t, h.Update(t.Context(), set(Record{State: StateQueued, RequestID: "r"})))
-			wantRecord(t, h, Record{State: StateQueued, RequestID: "r"})
+			ok(t, h.Update(t.Context(), set(Record{State: HandleQueued, RequestID: "r"})))
+			wantRecord(t, h, Record{State: HandleQueued, RequestID: "r"})
 			if got := ls(t, dir); got != "handle.json handle.lock" {
 				t.Errorf("queued, there is %q", got)
 			}
@@ -97,7 +97,7 @@ func TestUpdateReserved(t *testing.T) {
 	if got := ls(t, filepath.Dir(h.path)); got != "handle" {
 		t.Errorf("after an Update that failed there is %q", got)
 	}
-	ok(t, h.Update(t.Context(), set(Record{State: StateQueued, RequestID: "r"})))
+	ok(t, h.Update(t.Context(), set(Record{State: HandleQueued, RequestID: "r"})))
 	if got := read(t, h.path); got != "" {
 		t.Errorf("queued, the file holds %q", got)
 	}
@@ -159,7 +159,7 @@ func TestUpdateBare(t *testing.T) {
 		if lock {
 			write(t, h.lockPath(), "")
 		}
-		bare := Record{State: StateHeld, Leases: []Lease{{Name: "a"}, {Name: "b"}}}
+		bare := Record{State: HandleHeld, Leases: []Lease{{Name: "a"}, {Name: "b"}}}
 		ok(t, h.Update(t.Context(), func(tx *Tx) error {
 			if !reflect.DeepEqual(tx.Record, bare) {
 				t.Errorf("in Update it is %+v", tx.Record)
@@ -215,7 +215,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("after Save", func(t *testing.T) {
 		h := handleIn(t)
 		ok(t, h.Update(t.Context(), set(held("r1", "a"))))
-		queued := Record{State: StateQueued, RequestID: "r2", Earlier: []Owed{{Leases: []Lease{{Name: "a"}}}}}
+		queued := Record{State: HandleQueued, RequestID: "r2", Earlier: []Owed{{Leases: []Lease{{Name: "a"}}}}}
 		err := h.Update(t.Context(), func(tx *Tx) error {
 			tx.Record = queued
 			ok(t, tx.Save())
@@ -263,7 +263,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("by a name", func(t *testing.T) {
 		for _, bad := range []Record{
 			held("r", "a", "../../etc"),
-			{State: StateReleasing, Earlier: []Owed{{Leases: []Lease{{Name: "a\nb"}}}}},
+			{State: HandleReleasing, Earlier: []Owed{{Leases: []Lease{{Name: "a\nb"}}}}},
 		} {
 			h := handleIn(t)
 			wantError(t, h.Update(t.Context(), set(bad)), "lease name")

@@ -37,7 +37,7 @@ func TestWatch(t *testing.T) {
 			}
 		}
 		within(" ")
-		ok(t, h.Update(t.Context(), set(Record{State: StateQueued, RequestID: "r1"})))
+		ok(t, h.Update(t.Context(), set(Record{State: HandleQueued, RequestID: "r1"})))
 		within("queued r1")
 		ok(t, h.Update(t.Context(), set(held("r1", "a"))))
 		within("held r1")
@@ -51,7 +51,7 @@ func TestWatch(t *testing.T) {
 			ok(t, h.Update(t.Context(), set(held(fmt.Sprintf("again%d", i), "a"))))
 			within(fmt.Sprintf("held again%d", i))
 		}
-		ok(t, h.Update(t.Context(), set(Record{State: StateQueued, RequestID: "r3"})))
+		ok(t, h.Update(t.Context(), set(Record{State: HandleQueued, RequestID: "r3"})))
 		ok(t, <-done)
 		if len(seen) != 16 {
 			t.Errorf("it has seen %q", seen)

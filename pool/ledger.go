@@ -252,6 +252,8 @@ const (
 	ReportCounted             // Reported counts
 	Adapted                   // Reports count from now on
 	LostOther                 // a request has lost a lease for the first time: Leases are those that it still holds
+
+	Kinds // how many there are
 )
 
 // Change is one thing that a call changed. The comments of the fields name the kinds that use

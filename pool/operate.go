@@ -83,10 +83,16 @@ func (s *Set) Resume(now time.Duration, typ string, act Act) (Pause, error) {
 	return pause, nil
 }
 
+// pauseOf returns the pause of p; false if p is not paused.
+func (g *ledger) pauseOf(p *pool) (Pause, bool) {
+	pause, paused := g.pauses[p.Type]
+	return pause, paused
+}
+
 // paused reports whether an operator has stopped p.
 func (g *ledger) paused(p *pool) bool {
-	_, ok := g.pauses[p.Type]
-	return ok
+	_, paused := g.pauseOf(p)
+	return paused
 }
 
 // open reports whether no pause keeps p from granting r.

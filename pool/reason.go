@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -24,7 +25,7 @@ func (g *ledger) reason(p *pool, before int, r *request) string {
 // whyShut returns the reason of r for what may last in p: see isShut. It is empty if there is no such
 // thing.
 func (g *ledger) whyShut(p *pool, r *request) string {
-	pause, paused := g.pauses[p.Type]
+	pause, paused := g.pauseOf(p)
 	switch {
 	case paused && !r.Overcommit:
 		return leaseapi.WaitPaused + ": " + pause.Reason
@@ -36,6 +37,18 @@ func (g *ledger) whyShut(p *pool, r *request) string {
 		return leaseapi.WaitWants + " " + strconv.Itoa(r.units)
 	}
 	return ""
+}
+
+// whyNotFree returns the reason of a waiter that wants the name of sl, which is not free.
+func (sl *slot) whyNotFree() string {
+	switch {
+	case sl.reserved != nil:
+		token, owner := SplitOwner(sl.reserved.Owner)
+		return leaseapi.NameReserved(sl.name, cmp.Or(owner, token), sl.reserved.Reason)
+	case sl.lease == nil:
+		return leaseapi.WaitLocked + " " + sl.name
+	}
+	return leaseapi.NameHeld(sl.name, "")
 }
 
 // reasonNow returns why r waits for p as p is now, with no regard to its other pools. It is empty if r
@@ -89,4 +102,39 @@ func (g *ledger) waitsElsewhere(p *pool, r *request) string {
 		}
 	}
 	return leaseapi.WaitBehind
+}
+
+// isShut reports whether reservations leave r fewer names than it wants, or, if r is of several
+// pools, whether that or something else that may last is so in one of them: it is paused, or smaller
+// than what r wants of it. Then r is kept out of all its queues, and out of that of its key, so that it
+// holds nobody up.
+func (g *ledger) isShut(r *request) bool {
+	if !r.several() {
+		return r.pool.tooFewLeft(r)
+	}
+	for seat := range r.allSeats {
+		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() || seat.pool.tooFewLeft(seat) {
+			return true
+		}
+	}
+	return false
+}
+
+// reopen lets the waiters of p in or keeps them out, after a change of a pause, of the reservations, or
+// of the configuration: see isShut.
+func (g *ledger) reopen(p *pool) {
+	for _, r := range p.queue {
+		w := r.whole()
+		shut := g.isShut(w)
+		if shut == w.shut {
+			continue
+		}
+		w.shut = shut
+		if shut {
+			g.exit(w)
+		} else if w.activeCount > 0 {
+			g.enter(w)
+		}
+		g.touchAll(w)
+	}
 }

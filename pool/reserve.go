@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"time"
-
-	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Reservation is a name that a person has taken out of its pool. It is no lease: nobody renews it,
@@ -89,12 +87,6 @@ func (s *Set) Reserve(now time.Duration, name, owner string, duration time.Durat
 	if duration > 0 {
 		r.Until = later(s.now, duration)
 	}
-	if sl.free() {
-		sl.pool.unstock(sl)
-	}
-	if sl.reserved == nil {
-		sl.pool.reserved = append(sl.pool.reserved, sl)
-	}
 	s.setReserved(sl, r)
 	s.offerName(sl)
 	s.reopen(sl.pool)
@@ -156,23 +148,29 @@ func (s *Set) releaseReserved(sl *slot, ref Ref, delay time.Duration) Reason {
 	return ""
 }
 
-// setReserved makes r the reservation of sl.
+// setReserved makes r the reservation of sl. A reserved name is among the reserved names of its pool, and
+// not in the pool's stock; [ledger.giveBack] is the reverse.
 func (g *ledger) setReserved(sl *slot, r Reservation) {
+	p := sl.pool
+	if p != nil {
+		r.Type = p.Type
+		p.outlook.invalidate()
+	}
+	if p != nil && sl.free() {
+		p.unstock(sl)
+	}
 	if sl.reserved == nil {
 		sl.reserved = &reservation{slot: sl}
 		sl.reserved.timer.on = sl.reserved
-	}
-	if sl.pool != nil {
-		r.Type = sl.pool.Type
+		if p != nil {
+			p.reserved = append(p.reserved, sl)
+		}
 	}
 	sl.reserved.Reservation = r
 	if r.Until > 0 {
 		g.schedule(&sl.reserved.timer, r.Until)
 	} else {
 		g.timers.remove(&sl.reserved.timer)
-	}
-	if sl.pool != nil {
-		sl.pool.outlook.invalidate()
 	}
 }
 
@@ -254,16 +252,4 @@ func (p *pool) lacksForGood(r *request) bool {
 		}
 	}
 	return endless > 0 && r.units > p.Capacity()-endless
-}
-
-// whyNotFree returns the reason of a waiter that wants the name of sl, which is not free.
-func (sl *slot) whyNotFree() string {
-	switch {
-	case sl.reserved != nil:
-		token, owner := SplitOwner(sl.reserved.Owner)
-		return leaseapi.NameReserved(sl.name, cmp.Or(owner, token), sl.reserved.Reason)
-	case sl.lease == nil:
-		return leaseapi.WaitLocked + " " + sl.name
-	}
-	return leaseapi.NameHeld(sl.name, "")
 }

@@ -113,7 +113,7 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 	}
 	others := p.taken() - l.Units
 	refused := &NoRoomError{Need: units - l.Units, Free: max(0, p.limit.now()-p.taken()), Held: l.Units}
-	if pause, paused := g.pauses[p.Type]; paused {
+	if pause, paused := g.pauseOf(p); paused {
 		refused.Paused = pause.Reason
 		return refused
 	}

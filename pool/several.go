@@ -120,41 +120,6 @@ func (r *request) fits() bool {
 	return true
 }
 
-// isShut reports whether reservations leave r fewer names than it wants, or, if r is of several
-// pools, whether that or something else that may last is so in one of them: it is paused, or smaller
-// than what r wants of it. Then r is kept out of all its queues, and out of that of its key, so that it
-// holds nobody up.
-func (g *ledger) isShut(r *request) bool {
-	if !r.several() {
-		return r.pool.tooFewLeft(r)
-	}
-	for seat := range r.allSeats {
-		if g.paused(seat.pool) || seat.units > seat.pool.Capacity() || seat.pool.tooFewLeft(seat) {
-			return true
-		}
-	}
-	return false
-}
-
-// reopen lets the waiters of p in or keeps them out, after a change of a pause, of the reservations, or
-// of the configuration: see isShut.
-func (g *ledger) reopen(p *pool) {
-	for _, r := range p.queue {
-		w := r.whole()
-		shut := g.isShut(w)
-		if shut == w.shut {
-			continue
-		}
-		w.shut = shut
-		if shut {
-			g.exit(w)
-		} else if w.activeCount > 0 {
-			g.enter(w)
-		}
-		g.touchAll(w)
-	}
-}
-
 // touchAll is touch for all pools of r.
 func (g *ledger) touchAll(r *request) {
 	for seat := range r.allSeats {

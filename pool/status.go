@@ -275,7 +275,7 @@ func (s *Set) totals(p *pool) PoolStatus {
 	}
 	reports := p.limit.reports
 	st.Adapt, st.Wall, st.Moved, st.Tally = p.Adapt != nil, reports.Wall, reports.Moved, slices.Clone(reports.Tally)
-	if pause, ok := s.pauses[p.Type]; ok {
+	if pause, paused := s.pauseOf(p); paused {
 		st.Paused = &pause
 	}
 	if l, ok := p.held.first(); ok {

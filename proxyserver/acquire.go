@@ -23,7 +23,7 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	if !ok || !h.admitAcquire(c, w, p) {
 		return
 	}
-	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.request))
+	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.acquireRequest))
 }
 
 // readAcquire returns the parameters of an acquire. It answers an invalid acquire itself; then ok is

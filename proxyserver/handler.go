@@ -2,8 +2,10 @@ package proxyserver
 
 import (
 	"crypto/x509"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -32,6 +34,103 @@ type handler struct {
 	connections  *connlimit.Limit
 	crossOrigin  http.CrossOriginProtection
 	hosts        []string // names of this server beside those of loopback, in lower case
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	w := h.newAnswerWriter(rw, r)
+	defer h.recoverCall(w)
+	boundBody(rw, r)
+	path := r.URL.Path
+	if boskosPaths[path] {
+		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",
+			path, leaseapi.PathAcquire, leaseapi.PathRelease), http.StatusNotFound)
+		return
+	}
+	if ui.IsPage(path) {
+		h.ui.ServeHTTP(w, r)
+		return
+	}
+	if err := h.checkOrigin(r); err != nil {
+		h.refuseCall(w, err)
+		return
+	}
+	rt, ok := routes[path]
+	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
+		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
+	}
+	c := everybody
+	if !rt.open {
+		var admitted bool
+		if c, admitted = h.admit(w, r); !admitted {
+			return
+		}
+	}
+	switch {
+	case !ok:
+		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
+	case rt.method == http.MethodPost && c.Role == auth.RoleRead:
+		h.refuseCall(w, forbiddenError("this token is marked read: it changes nothing"))
+	case rt.allows(r.Method):
+		rt.serve(h, c, w, r)
+	default:
+		w.Header().Set("Allow", rt.method)
+		if path == leaseapi.PathAcquire || path == leaseapi.PathRelease {
+			http.Error(w, fmt.Sprintf("Method %s not allowed, POST requests only.", r.Method), http.StatusMethodNotAllowed)
+			return
+		}
+		problem(w, http.StatusMethodNotAllowed, leaseapi.ProblemMethod, fmt.Sprintf("%s takes %s, not %s", path, rt.method, r.Method))
+	}
+}
+
+// recoverCall ends the server after a call panicked, and answers that call with 503.
+func (h *handler) recoverCall(w http.ResponseWriter) {
+	switch cause := recover(); cause {
+	case nil:
+	case http.ErrAbortHandler:
+		panic(cause)
+	default:
+		unavailable(w, h.term().failCall(cause))
+	}
+}
+
+// boskosPaths are the paths of Boskos itself. Its clients must learn that this is not
+// Boskos, with or without a token.
+var boskosPaths = map[string]bool{
+	"/acquire": true, "/acquirebystate": true, "/release": true, "/reset": true, "/update": true, "/metric": true,
+}
+
+// route is the handler of a path, and the method that it takes.
+type route struct {
+	method string
+	serve  func(*handler, caller, http.ResponseWriter, *http.Request)
+	open   bool // needs no token: the caller is the zero caller
+}
+
+func (rt route) allows(method string) bool {
+	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
+}
+
+// routes is not an [http.ServeMux]: a ServeMux redirects an unclean path, and most
+// clients then send a GET instead of their POST.
+var routes = map[string]route{
+	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*handler).serveAcquire},
+	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},
+	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*handler).serveRenew},
+	leaseapi.PathResize:  {method: http.MethodPost, serve: (*handler).serveResize},
+	leaseapi.PathReport:  {method: http.MethodPost, serve: (*handler).serveReport},
+	leaseapi.PathBreak:   {method: http.MethodPost, serve: (*handler).serveBreak},
+	leaseapi.PathRemove:  {method: http.MethodPost, serve: (*handler).serveRemove},
+	leaseapi.PathMove:    {method: http.MethodPost, serve: (*handler).serveMove},
+	leaseapi.PathReserve: {method: http.MethodPost, serve: (*handler).serveReserve},
+	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},
+	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
+	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
+	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools},
+	leaseapi.PathWhoami:  {method: http.MethodGet, serve: (*handler).serveWhoami},
+	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
+	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},
+	leaseapi.PathReady:   {method: http.MethodGet, serve: (*handler).serveReady, open: true},
 }
 
 // term returns the term to answer from. The term of a standby refuses every call.

@@ -14,13 +14,28 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// acquireParams is what an acquire asks for.
+// acquireParams is what an acquire asks for, and how it is to be answered.
 type acquireParams struct {
-	request
+	acquireRequest
 	wire int // wire that the client relies on; zero: not said
 
 	nothing      bool // a count of 0: it asks for no leases at all
 	refuseToWait bool // there are too many connections
+}
+
+// acquireRequest is what an acquire asks of the pools.
+type acquireRequest struct {
+	pool.Request               // Anonymous if it has no request id
+	ours         bool          // it has a parameter that version 1 does not have
+	wait         time.Duration // how long it may wait from now on; negative: not said
+	crowded      bool          // its connection is needed for others
+	replaces     []pool.Ref    // leases of its owner that end when it is taken
+
+	// These are set when the pools are asked. They are here, and not in the outcome, since all calls that
+	// wait have room for an outcome.
+	counted countedTypes // those of its types whose pools are counted
+	unit    string       // what a unit of its pool is
+	stale   []pool.Stale // those of replaces that had ended before
 }
 
 // parseAcquire reads the parameters of an acquire. After a count of 0 it ignores

@@ -23,21 +23,9 @@ var (
 // keeps its place between slices.
 const crowdedSlice = time.Second
 
-// request is what an acquire asks of the pools.
-type request struct {
-	pool.Request               // Anonymous if it has no request id
-	ours         bool          // it has a parameter that version 1 does not have
-	wait         time.Duration // how long it may wait from now on; negative: not said
-	crowded      bool          // its connection is needed for others
-	counted      countedTypes  // those of its types whose pools are counted; set by acquire
-	unit         string        // what a unit of its pool is; set by acquire
-	replaces     []pool.Ref    // leases of its owner that end when it is taken
-	stale        []pool.Stale  // those of replaces that had ended before; set by acquire
-}
-
 // acquire blocks until r has an outcome, the slice is over, or ctx ends. The outcome is
 // durable; with errSlice r is still queued.
-func (t *term) acquire(ctx context.Context, r *request) outcome {
+func (t *term) acquire(ctx context.Context, r *acquireRequest) outcome {
 	ask := t.ask
 	if t.lastWaits.Load() {
 		ask = t.askAside
@@ -51,7 +39,7 @@ func (t *term) acquire(ctx context.Context, r *request) outcome {
 
 // askAside is ask on the stack of another goroutine, for an r that will probably wait.
 // Deciding takes more stack than waiting, and a stack that has grown rarely shrinks.
-func (t *term) askAside(r *request) (out outcome, c call) {
+func (t *term) askAside(r *acquireRequest) (out outcome, c call) {
 	asked := make(chan struct{})
 	go func() {
 		defer close(asked)
@@ -68,7 +56,7 @@ func (t *term) askAside(r *request) (out outcome, c call) {
 }
 
 // ask returns the outcome of r, or, if r must wait, the call that waits for it.
-func (t *term) ask(r *request) (out outcome, c call) {
+func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	known := true // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
@@ -113,7 +101,7 @@ func (t *term) ask(r *request) (out outcome, c call) {
 func anonymousID(n uint64) string { return "\x00" + strconv.FormatUint(n, 36) }
 
 // waitOf returns how long r, which has waited for waited already, may still wait.
-func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
+func (t *term) waitOf(r *acquireRequest, waited time.Duration) time.Duration {
 	switch {
 	case r.wait < 0:
 		return max(0, t.maxWait-waited)
@@ -125,7 +113,7 @@ func (t *term) waitOf(r *request, waited time.Duration) time.Duration {
 
 // await waits for the outcome of c until the client goes, or until the slice or the whole
 // wait is over.
-func (t *term) await(ctx context.Context, r *request, c call) outcome {
+func (t *term) await(ctx context.Context, r *acquireRequest, c call) outcome {
 	limit := r.wait
 	if !r.Anonymous {
 		limit = min(limit, leaseapi.SliceTime)
@@ -148,7 +136,7 @@ func (t *term) await(ctx context.Context, r *request, c call) outcome {
 }
 
 // leave ends the wait of a call whose client has gone.
-func (t *term) leave(r *request, c call) outcome {
+func (t *term) leave(r *acquireRequest, c call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
 		t.detach(set, now, r.ID, c, 0)
 		return outcome{err: errGone}, false
@@ -157,7 +145,7 @@ func (t *term) leave(r *request, c call) outcome {
 
 // endSlice ends the wait of a call whose time is over. The whole request ends, too, unless
 // a later call gave it more time.
-func (t *term) endSlice(r *request, c call) outcome {
+func (t *term) endSlice(r *acquireRequest, c call) outcome {
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
 		// Withdraw leaves a request that joined a run under way: it no longer queues.
 		if now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID) {

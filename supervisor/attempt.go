@@ -151,7 +151,7 @@ func (s *supervisor) take(ctx context.Context, r holder.Request) (*holder.Lease,
 // the attempt before, or the release of its handle has begun. A lease that another process has put
 // into the handle meanwhile belongs to that process.
 func (s *supervisor) replaces(r holder.Record) bool {
-	return s.lease != nil && s.lease.Is(r) || r.State == holder.StateReleasing
+	return s.lease != nil && s.lease.Is(r) || r.State == holder.HandleReleasing
 }
 
 // graceAfterLoss returns the grace period of the command if its lease is lost because nobody

@@ -46,7 +46,7 @@ func TestKeeperLeavesRoomForOthers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, err := h.Read(); err != nil || r.State != lockfile.StateReleasing || len(r.Leases) != 1 {
+	if r, err := h.Read(); err != nil || r.State != lockfile.HandleReleasing || len(r.Leases) != 1 {
 		t.Errorf("the handle says %+v, %v: want what is owed", r, err)
 	}
 
@@ -79,7 +79,7 @@ func (w *world) keeperInVain() (r *clitest.Relay, handle string, keeper int) {
 	}
 	w.Await("the keeper to try", func() bool { // a request that the relay took may be a renewal
 		record, err := h.Read()
-		return r.Taken.Load() > 0 && err == nil && record.State == lockfile.StateReleasing
+		return r.Taken.Load() > 0 && err == nil && record.State == lockfile.HandleReleasing
 	})
 	return r, handle, keeper
 }

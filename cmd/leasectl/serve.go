@@ -9,9 +9,6 @@ import (
 
 	"github.com/leasectl/leasectl/holder/local"
 	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres"
 	"github.com/leasectl/leasectl/trap/process"
 )
 
@@ -132,18 +129,5 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	defer holdBallast()()
 	err = set.server.Serve(ctx, listeners...)
 	logStop(ctx, log, err)
-	return err
-}
-
-// openData opens the store or the election that --data names. Without --data leases stay in memory.
-func (o *serveOptions) openData(options *proxyserver.Options, readEtcdFile func(string) ([]byte, error)) (err error) {
-	switch {
-	case o.data == "":
-	case etcd.IsURL(o.data) || postgres.IsURL(o.data):
-		options.Election, err = o.database.open(o.data, readEtcdFile, options.Log)
-	default:
-		addProcessor()
-		options.Store, err = bolt.Open(o.data)
-	}
 	return err
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -9,7 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store"
+	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd"
 	"github.com/leasectl/leasectl/proxyserver/store/postgres"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated"
@@ -137,13 +137,22 @@ func (o *databaseOptions) files() []string {
 	return slices.DeleteFunc([]string{o.ca, o.cert, o.key, o.credentials}, func(file string) bool { return file == "" })
 }
 
-// open returns this server's part in the election of a leader.
-func (o *databaseOptions) open(data string, readEtcdFile func(string) ([]byte, error), log *slog.Logger) (store.Election, error) {
-	if postgres.IsURL(data) {
-		return postgres.Open(postgres.Options{URL: data, Schema: o.schema, Advertise: o.advertise, TTL: o.leaderTTL, Log: log})
+// openData opens the store that --data names, or this server's part in the election of a leader. Without
+// --data leases stay in memory.
+func (o *serveOptions) openData(options *proxyserver.Options, readEtcdFile func(string) ([]byte, error)) (err error) {
+	db, log := &o.database, options.Log
+	switch {
+	case o.data == "":
+	case postgres.IsURL(o.data):
+		options.Election, err = postgres.Open(postgres.Options{URL: o.data, Schema: db.schema, Advertise: db.advertise, TTL: db.leaderTTL, Log: log})
+	case etcd.IsURL(o.data):
+		options.Election, err = etcd.Open(etcd.Options{
+			URL: o.data, Advertise: db.advertise, TTL: db.leaderTTL, NoCompact: db.noCompact,
+			CAFile: db.ca, CertFile: db.cert, KeyFile: db.key, CredentialsFile: db.credentials, ReadFile: readEtcdFile, Log: log,
+		})
+	default:
+		addProcessor()
+		options.Store, err = bolt.Open(o.data)
 	}
-	return etcd.Open(etcd.Options{
-		URL: data, Advertise: o.advertise, TTL: o.leaderTTL, NoCompact: o.noCompact,
-		CAFile: o.ca, CertFile: o.cert, KeyFile: o.key, CredentialsFile: o.credentials, ReadFile: readEtcdFile, Log: log,
-	})
+	return err
 }

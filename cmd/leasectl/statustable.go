@@ -285,7 +285,7 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	for _, l := range known {
 		add("ends", fmt.Sprintf("%s in %s", l.Name, endsIn(l)))
 	}
-	if known != nil && len(known) < len(r.Leases) && r.State == holder.StateHeld {
+	if known != nil && len(known) < len(r.Leases) && r.State == holder.HandleHeld {
 		add("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
 	}
 	return table(row("handle", path), rows)

@@ -9,6 +9,9 @@ import (
 )
 
 const (
+	// SettleTime bounds how long an acquire gives back what dead processes left before its own request:
+	// some round trips to a proxy that answers.
+	SettleTime = 500 * time.Millisecond
 	// Timeout bounds a release at a proxy that does not answer. It is a little less than
 	// the 10 s that users are promised.
 	Timeout = 9500 * time.Millisecond

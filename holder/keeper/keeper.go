@@ -102,7 +102,7 @@ func (k *Keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 
 // holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
 func (k *Keeper) holds(r lockfile.Record) bool {
-	return r.State == lockfile.StateHeld && r.RequestID == k.Request || r.WaitsInPlaceOf(k.record)
+	return r.State == lockfile.HandleHeld && r.RequestID == k.Request || r.WaitsInPlaceOf(k.record)
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the

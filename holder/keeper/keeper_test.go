@@ -23,7 +23,7 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 	hold := func(request string) {
 		t.Helper()
-		r := lockfile.Record{State: lockfile.StateHeld, RequestID: request, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}
+		r := lockfile.Record{State: lockfile.HandleHeld, RequestID: request, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}
 		if err := handle.Update(t.Context(), func(tx *lockfile.Tx) error { tx.Record = r; return nil }); err != nil {
 			t.Fatal(err)
 		}

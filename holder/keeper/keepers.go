@@ -66,7 +66,7 @@ func (k *Keepers) Start(ctx context.Context, handle lockfile.Handle, request str
 	failpoint.Here("keeper-started")
 	k.Debugf("process %d keeps the lease", pid)
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.RequestID == request && tx.State == lockfile.StateHeld {
+		if tx.RequestID == request && tx.State == lockfile.HandleHeld {
 			tx.KeeperPID = pid
 		}
 		return nil
@@ -189,18 +189,18 @@ func (k *Keepers) environment() []string {
 	return append(local.Environment(names...), "LEASECTL_STATE_DIR="+k.StateDir)
 }
 
-// A state is that of a request's keeper.
-type state int
+// liveness tells whether a request has a keeper.
+type liveness int
 
 const (
-	none   state = iota // there is none, or it has done its work
-	alive               // it runs, and now looks at its handle
-	killed              // it ended without removing its socket
+	none   liveness = iota // there is none, or it has done its work
+	alive                  // it runs, and now looks at its handle
+	killed                 // it ended without removing its socket
 )
 
-// state looks for the keeper of a request. It connects to the keeper, which makes a live keeper
+// liveness looks for the keeper of a request. It connects to the keeper, which makes a live keeper
 // look at its handle again.
-func (k *Keepers) state(request string) state {
+func (k *Keepers) liveness(request string) liveness {
 	if request == "" {
 		return none
 	}
@@ -219,10 +219,10 @@ func (k *Keepers) state(request string) state {
 
 // Wake has the keeper of a request look at its handle again, and tells whether there is a
 // keeper.
-func (k *Keepers) Wake(request string) bool { return k.state(request) == alive }
+func (k *Keepers) Wake(request string) bool { return k.liveness(request) == alive }
 
 // Killed tells whether the keeper of a request was killed.
-func (k *Keepers) Killed(request string) bool { return k.state(request) == killed }
+func (k *Keepers) Killed(request string) bool { return k.liveness(request) == killed }
 
 // Dismiss ends the keeper of a request whose lease was given back: its socket is removed before the
 // connection that wakes it ends.
@@ -257,7 +257,7 @@ func (k *Keepers) Sweep(old time.Time) (removed []string) {
 	sockets, _ := os.ReadDir(k.dir())
 	for _, s := range sockets {
 		info, err := s.Info()
-		if err != nil || info.ModTime().After(old) || k.state(s.Name()) != killed {
+		if err != nil || info.ModTime().After(old) || k.liveness(s.Name()) != killed {
 			continue
 		}
 		if path := k.socket(s.Name()); os.Remove(path) == nil {

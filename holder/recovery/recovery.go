@@ -118,8 +118,8 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
 		all := in.Request == "" // the release of a handle that only owed leases, by an older program
 		tx.Earlier = slices.DeleteFunc(tx.Earlier, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
-		owedOnly := tx.State == lockfile.StateReleasing && tx.RequestID == ""
-		ours := !all && tx.RequestID == in.Request && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.StateHeld)
+		owedOnly := tx.State == lockfile.HandleReleasing && tx.RequestID == ""
+		ours := !all && tx.RequestID == in.Request && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.HandleHeld)
 		if len(tx.Earlier) == 0 && (owedOnly || ours) {
 			tx.Record = lockfile.Record{}
 		}
@@ -151,7 +151,7 @@ func (r *recovery) forgetReleasing(ctx context.Context, held v1.Held) error {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
-		if tx.State == lockfile.StateReleasing && len(tx.Leases) == 1 && tx.Leases[0] == (lockfile.Lease{Name: held.Name, Generation: held.Generation}) {
+		if tx.State == lockfile.HandleReleasing && len(tx.Leases) == 1 && tx.Leases[0] == (lockfile.Lease{Name: held.Name, Generation: held.Generation}) {
 			tx.Record = lockfile.Record{}
 		}
 		return nil
@@ -334,7 +334,7 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 		}
 		return err
 	}
-	if record.State != lockfile.StateReleasing || slices.Contains(r.failedHandles, handle.Path()) {
+	if record.State != lockfile.HandleReleasing || slices.Contains(r.failedHandles, handle.Path()) {
 		return nil
 	}
 	proxy := record.NamedProxy()

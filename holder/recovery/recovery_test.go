@@ -60,7 +60,7 @@ func TestForgetLeavesABareHandle(t *testing.T) {
 				t.Fatal(err)
 			}
 		} else {
-			w.Write(handle, lockfile.Record{State: lockfile.StateReleasing, Earlier: owed})
+			w.Write(handle, lockfile.Record{State: lockfile.HandleReleasing, Earlier: owed})
 		}
 		e, err := w.Journal.Journal().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.Proxy.URL})
 		if err == nil {
@@ -72,7 +72,7 @@ func TestForgetLeavesABareHandle(t *testing.T) {
 		if _, failures := Run(holdertest.Within(t), w.Holder, []string{name}); len(failures) > 0 {
 			t.Error(failures)
 		}
-		if r, _ := handle.Read(); bare != (r.State == lockfile.StateHeld) {
+		if r, _ := handle.Read(); bare != (r.State == lockfile.HandleHeld) {
 			t.Errorf("%s: the handle is %+v", name, r)
 		}
 	}

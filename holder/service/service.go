@@ -56,9 +56,9 @@ type Service struct {
 	size      int // of the variables
 }
 
-// settleTime is how long a service with a line that says ready is watched for more such lines, and
+// watchTime is how long a service with a line that says ready is watched for more such lines, and
 // one without for an early end.
-const settleTime = time.Second
+const watchTime = time.Second
 
 // drainTime bounds how long the output of an ended service is read: a process that left its group
 // may hold the pipe, and go on printing.
@@ -127,7 +127,7 @@ func announce(announced chan<- []string, ready *regexp.Regexp, line string) {
 func (s *Service) becomeReady(ready *regexp.Regexp, announced <-chan []string) {
 	var settled <-chan time.Time
 	if ready == nil {
-		settled = time.After(settleTime)
+		settled = time.After(watchTime)
 	}
 	ended, over := s.process.Done(), false
 	for {
@@ -138,7 +138,7 @@ func (s *Service) becomeReady(ready *regexp.Regexp, announced <-chan []string) {
 				over = true
 			}
 			if settled == nil && !over {
-				settled = time.After(settleTime)
+				settled = time.After(watchTime)
 			}
 		case <-settled:
 			settled = nil

@@ -40,7 +40,7 @@ func (l lease) join(r lockfile.Round, p holder.Part) *holder.Lease {
 // recordOf returns the record of the handle of a round.
 func recordOf(r lockfile.Round) lockfile.Record {
 	return lockfile.Record{
-		State: lockfile.StateHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
+		State: lockfile.HandleHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
 		Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
 	}
 }
@@ -108,7 +108,7 @@ func (l lease) releaseLease(ctx context.Context, r lockfile.Round) (released []s
 	if lockfile.Certain(r.Leases) {
 		same = func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
 	}
-	return l.h.ReleaseOwn(ctx, r.Handle, same, recordOf(r))
+	return l.h.ReleaseAtPath(ctx, r.Handle, same, recordOf(r))
 }
 
 // leftRound is a round whose last user has left it.

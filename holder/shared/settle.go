@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
@@ -14,14 +13,10 @@ import (
 	"github.com/leasectl/leasectl/lockfile"
 )
 
-// settleTime bounds how long a newcomer settles the rounds of dead users before its own request: some
-// round trips to a proxy that answers.
-const settleTime = 500 * time.Millisecond
-
-// settleRounds gives back the leases at a proxy of all rounds of dead users, within settleTime.
+// settleRounds gives back the leases at a proxy of all rounds of dead users, within [cleanup.SettleTime].
 // It never fails: rounds that it cannot settle are left to the next round, or to recover.
 func settleRounds(ctx context.Context, h *holder.Holder, proxy string) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, cleanup.SettleTime)
 	defer cancel()
 	files, err := Files(h)
 	if err != nil {

@@ -17,7 +17,7 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	proxy := w.Proxy.URL + ",http://127.0.0.1:1"
 	left := w.Handle("left")
 	leases := []lockfile.Lease{{Name: "left", Generation: 7}}
-	w.Write(left, lockfile.Record{State: lockfile.StateHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy, Leases: leases})
+	w.Write(left, lockfile.Record{State: lockfile.HandleHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy, Leases: leases})
 	dir := filepath.Join(w.Dir, "shared")
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)

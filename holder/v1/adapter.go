@@ -35,20 +35,20 @@ type Held struct {
 	Request    string    `json:"request,omitempty"`
 	At         time.Time `json:"at"` // when it was granted
 
-	State State     `json:"state"`
+	State NameState `json:"state"`
 	Since time.Time `json:"since,omitzero"` // of the state, if it is not held
 	Why   string    `json:"why,omitempty"`  // the outcome is not known
 }
 
-// State is the state of a [Held].
-type State string
+// NameState is the state of a [Held].
+type NameState string
 
 // States. See the package's comment.
 const (
-	StateHeld        State = "held"
-	StateReleasing   State = "releasing"
-	StateUnconfirmed State = "unconfirmed"
-	StateMissing     State = "missing"
+	NameHeld        NameState = "held"
+	NameReleasing   NameState = "releasing"
+	NameUnconfirmed NameState = "unconfirmed"
+	NameMissing     NameState = "missing"
 )
 
 // whyKilled is why the release of a file that says releasing, and is unlocked, is unconfirmed.
@@ -102,7 +102,7 @@ func (a *Adapter) take(ctx context.Context, h *Held) error {
 		if _, err := tx.Value(&before); errors.Is(err, lockfile.ErrNewer) {
 			return err
 		}
-		h.State, h.Generation = StateHeld, max(uint64(time.Now().UnixNano()), before.Generation+1)
+		h.State, h.Generation = NameHeld, max(uint64(time.Now().UnixNano()), before.Generation+1)
 		return tx.Set(*h)
 	})
 }
@@ -127,7 +127,7 @@ func (a *Adapter) drop(ctx context.Context, proxy string, leases []lockfile.Leas
 // Find returns the lease of a name that this machine holds at a proxy.
 func (a *Adapter) Find(proxy, name string) (h Held, found bool) {
 	found, err := a.cell(proxy, name).Read(&h)
-	return h, found && err == nil && h.State == StateHeld
+	return h, found && err == nil && h.State == NameHeld
 }
 
 // HoldsAny tells whether this machine holds one of the leases of a record at a proxy.
@@ -135,7 +135,7 @@ func (a *Adapter) HoldsAny(proxy string, leases []lockfile.Lease) (bool, error) 
 	for _, l := range leases {
 		var h Held
 		found, err := a.cell(proxy, l.Name).Read(&h)
-		if err != nil || found && h.State == StateHeld && h.Generation == l.Generation {
+		if err != nil || found && h.State == NameHeld && h.Generation == l.Generation {
 			return err == nil, err
 		}
 	}
@@ -163,7 +163,7 @@ func (a *Adapter) Unsettled() (unsettled []Held, err error) {
 	all, err := a.all()
 	errs := []error{err}
 	for _, h := range all {
-		if h.State == StateReleasing {
+		if h.State == NameReleasing {
 			err := a.cell(h.Proxy, h.Name).TryUpdate(func(tx *lockfile.CellTx) (err error) {
 				h, err = settled(tx)
 				return err
@@ -173,7 +173,7 @@ func (a *Adapter) Unsettled() (unsettled []Held, err error) {
 			}
 			errs = append(errs, err)
 		}
-		if h.State == StateUnconfirmed || h.State == StateMissing {
+		if h.State == NameUnconfirmed || h.State == NameMissing {
 			unsettled = append(unsettled, h)
 		}
 	}
@@ -187,8 +187,8 @@ func settled(tx *lockfile.CellTx) (h Held, err error) {
 	if err != nil || !found {
 		return Held{}, err
 	}
-	if h.State == StateReleasing {
-		h.State, h.Why = StateUnconfirmed, whyKilled
+	if h.State == NameReleasing {
+		h.State, h.Why = NameUnconfirmed, whyKilled
 		err = tx.Set(h)
 	}
 	return h, err
@@ -204,7 +204,7 @@ func (a *Adapter) Forget(ctx context.Context, name string) (forgotten []Held, er
 		}
 		errs = append(errs, a.cell(u.Proxy, u.Name).Update(ctx, func(tx *lockfile.CellTx) error {
 			h, err := settled(tx)
-			if err != nil || h.State != StateUnconfirmed && h.State != StateMissing {
+			if err != nil || h.State != NameUnconfirmed && h.State != NameMissing {
 				return err
 			}
 			forgotten = append(forgotten, h)
@@ -220,7 +220,7 @@ func (a *Adapter) NoteUnconfirmed(ctx context.Context, proxy, owner, handle, why
 		return err
 	}
 	for _, name := range names {
-		h := Held{Proxy: proxy, Name: name, Owner: owner, Handle: handle, At: time.Now().UTC(), State: StateUnconfirmed, Since: now(), Why: why}
+		h := Held{Proxy: proxy, Name: name, Owner: owner, Handle: handle, At: time.Now().UTC(), State: NameUnconfirmed, Since: now(), Why: why}
 		err := a.cell(proxy, name).Update(ctx, func(tx *lockfile.CellTx) error {
 			if found, err := tx.Value(new(Held)); found || err != nil {
 				return err // this machine got the name again: the older lease is over
@@ -237,7 +237,7 @@ func (a *Adapter) NoteUnconfirmed(ctx context.Context, proxy, owner, handle, why
 // OfRequest returns the leases that a request got here and that nobody has begun to release.
 func (a *Adapter) OfRequest(request string) (held []Held, err error) {
 	all, err := a.all()
-	return slices.DeleteFunc(all, func(h Held) bool { return h.Request != request || h.State != StateHeld }), err
+	return slices.DeleteFunc(all, func(h Held) bool { return h.Request != request || h.State != NameHeld }), err
 }
 
 func now() time.Time { return time.Now().UTC().Round(time.Millisecond) }

@@ -16,13 +16,17 @@
 //
 // # States of a file
 //
-//	held         the lease was granted; nobody has begun to release it
-//	releasing    under its lock: a process asks the proxy. Without: that process was killed, so the
-//	             outcome is not known
-//	unconfirmed  the outcome of the release is not known
-//	missing      the proxy did not know the name at its first release: somebody else released it, or
-//	             the proxy was restarted and forgot it, and the pool behind it may still count it
-//	no file      the lease was given back, or this machine never had it
+//	held         it was granted, or its release cannot have arrived. A release says releasing, and asks
+//	             the proxy
+//	releasing    locked: a process asks the proxy, and other releases wait for its result. Unlocked: that
+//	             process was killed, so a release and recover make it unconfirmed
+//	unconfirmed  no good answer came, or "no resource name" after one that was not good. It is never
+//	             released again; recover lists it until --forget NAME
+//	missing      "no resource name" at the first release: somebody else released it, or the proxy was
+//	             restarted and forgot it, and the pool behind it may still count it. A release does
+//	             nothing; recover lists it until --forget NAME
+//	no file      the lease was given back, or this machine never had it. The release of a handle of this
+//	             machine does nothing
 //
 // A record from another machine (the steps of a test share handles through a directory), a bare
 // name that this machine has no file of, and a record of an older program are released as deployed

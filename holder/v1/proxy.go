@@ -102,13 +102,23 @@ type Record struct {
 	Owner   string
 	Handle  string
 	Leases  []lockfile.Lease
+	// AcquiredAt is when the names were learned, for our server if it has taken the proxy's place.
+	AcquiredAt time.Time
 }
 
-// ReleaseHeld gives the leases of a record back to a version-1 proxy. The reply has them as over if
+// ReleaseHeld gives the leases of a record back that a version-1 proxy granted: at that proxy, and at
+// our server by their names. A version-1 proxy's reply has them as over if
 // this machine gave them back before, or has the name as another lease by now, and as released and
 // over if the proxy did not know them. It is valid even with an error, which is an
 // [UnconfirmedError] if the outcome of a release is not known.
 func (p *Proxy) ReleaseHeld(ctx context.Context, r Record) (reply leaseapi.ReleaseReply, err error) {
+	can, err := p.Capabilities(ctx)
+	if err != nil {
+		return leaseapi.ReleaseReply{}, err
+	}
+	if !can.NamesOnly() {
+		return p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: lockfile.Names(r.Leases), Owner: r.Owner, Learned: r.AcquiredAt})
+	}
 	ours := r.Adapter != "" && r.Adapter == p.Adapter.ID()
 	return p.each(ctx, lockfile.Names(r.Leases), func(i int) one {
 		lease := r.Leases[i]
@@ -235,9 +245,9 @@ func (p *Proxy) release(ctx context.Context, o one) (reply leaseapi.ReleaseReply
 			return nil
 		}
 		switch h.State {
-		case StateUnconfirmed:
+		case NameUnconfirmed:
 			return &UnconfirmedError{[]Held{h}}
-		case StateMissing:
+		case NameMissing:
 			reply.Over = lost(h.Name, givenBack)
 			return nil
 		}
@@ -259,8 +269,8 @@ func (a *Adapter) look(of Held) (h Held, found bool) {
 // ask sends the release of h, whose file tx is, and notes the outcome. A lease that had no file
 // leaves one only if the outcome is not known.
 func (p *Proxy) ask(ctx context.Context, tx *lockfile.CellTx, h Held) (reply leaseapi.ReleaseReply, err error) {
-	had := h.State == StateHeld
-	h.State, h.Since = StateReleasing, now()
+	had := h.State == NameHeld
+	h.State, h.Since = NameReleasing, now()
 	if err := tx.Set(h); err != nil {
 		return reply, err
 	}
@@ -270,15 +280,15 @@ func (p *Proxy) ask(ctx context.Context, tx *lockfile.CellTx, h Held) (reply lea
 	unknown := slices.ContainsFunc(reply.Over, func(l leaseapi.Lost) bool { return l.Reason == proxyclient.UnknownName })
 	switch {
 	case err == nil && unknown && had:
-		h.State, h.Why = StateMissing, "the proxy did not know it: somebody else released it, or the proxy was restarted and forgot it"
+		h.State, h.Why = NameMissing, "the proxy did not know it: somebody else released it, or the proxy was restarted and forgot it"
 		return reply, tx.Set(h)
 	case err == nil:
 		return reply, tx.Remove()
 	case errors.Is(err, proxyclient.ErrUnconfirmed) || p.MayHaveReached([]string{h.Name}):
-		h.State, h.Why = StateUnconfirmed, whyDoubtful(err)
+		h.State, h.Why = NameUnconfirmed, whyDoubtful(err)
 		return reply, errors.Join(tx.Set(h), &UnconfirmedError{[]Held{h}})
 	case had: // nothing has arrived
-		h.State, h.Since = StateHeld, time.Time{}
+		h.State, h.Since = NameHeld, time.Time{}
 		return reply, errors.Join(err, tx.Set(h))
 	}
 	return reply, errors.Join(err, tx.Remove())

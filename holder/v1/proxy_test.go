@@ -163,11 +163,11 @@ func (m *machine) wantUnconfirmed(err error) {
 	}
 }
 
-func (m *machine) wantUnsettled(states ...State) {
+func (m *machine) wantUnsettled(states ...NameState) {
 	m.Helper()
 	unsettled, err := New(m.dir).Unsettled()
 	ok(m.T, err)
-	var got []State
+	var got []NameState
 	for _, h := range unsettled {
 		got = append(got, h.State)
 		if h.Why == "" || h.Since.IsZero() || h.Proxy != m.url {
@@ -268,7 +268,7 @@ func TestUnknownHere(t *testing.T) {
 	if !errors.Is(err, proxyclient.ErrUnconfirmed) {
 		t.Errorf("%v", err)
 	}
-	other.wantUnsettled(StateUnconfirmed)
+	other.wantUnsettled(NameUnconfirmed)
 	sent := m.d.sent()
 	if _, err = other.process().ReleaseHeld(t.Context(), b); !errors.Is(err, proxyclient.ErrUnconfirmed) {
 		t.Errorf("%v", err)
@@ -294,7 +294,7 @@ func TestUnconfirmed(t *testing.T) {
 			}
 			_, err := m.process().ReleaseHeld(ctx, a)
 			m.wantUnconfirmed(err)
-			m.wantUnsettled(StateUnconfirmed)
+			m.wantUnsettled(NameUnconfirmed)
 			sent := m.d.sent()
 			_, err = m.process().ReleaseHeld(t.Context(), a)
 			m.wantUnconfirmed(err)
@@ -337,7 +337,7 @@ func TestRestartedProxy(t *testing.T) {
 	if len(reply.Over) != 1 || reply.Over[0].Reason != proxyclient.UnknownName {
 		t.Errorf("released %+v", reply)
 	}
-	m.wantUnsettled(StateMissing)
+	m.wantUnsettled(NameMissing)
 	m.wantOver(m.process().ReleaseHeld(t.Context(), a))
 	m.wantSent(1)
 	_, err = New(m.dir).Forget(t.Context(), "q-0")
@@ -422,11 +422,11 @@ func TestKilled(t *testing.T) {
 		t.Errorf("the request has %+v", held)
 	}
 	// Killed while it asked, or with the answer in its hands: nobody knows.
-	set(func(h *Held) { h.State, h.Since = StateReleasing, now() })
+	set(func(h *Held) { h.State, h.Since = NameReleasing, now() })
 	_, err = m.process().ReleaseHeld(t.Context(), a)
 	m.wantUnconfirmed(err)
 	m.wantSent(0)
-	m.wantUnsettled(StateUnconfirmed)
+	m.wantUnsettled(NameUnconfirmed)
 	// The proxy grants the name anew: the old release does not matter any more.
 	m.d.held = nil
 	b := m.acquire("h2")
@@ -493,5 +493,5 @@ func TestSeveral(t *testing.T) {
 	if !slices.Equal(reply.Released, []string{"q-1", "q-2"}) {
 		t.Errorf("released %+v", reply)
 	}
-	m.wantUnsettled(StateUnconfirmed)
+	m.wantUnsettled(NameUnconfirmed)
 }

@@ -330,7 +330,7 @@ func (r *killedRun) balanced() {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil || record.State != lockfile.StateHeld {
+		if err != nil || record.State != lockfile.HandleHeld {
 			t.Errorf("handle %s after recover: %+v, %v", path, record, err)
 		}
 		want = append(want, record.Names()...)

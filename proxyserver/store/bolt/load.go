@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
@@ -126,31 +125,6 @@ func findBucket(p *pages) (found subtree, err error) {
 	}
 	return found, nil
 }
-
-// write applies batch to the records. meta is the meta record of the previous commit; write
-// returns the new one.
-func write(tx *bolt.Tx, meta metaRecord, batch store.Batch) (metaRecord, error) {
-	t := &table{bucket: tx.Bucket(bucket), meta: meta}
-	for i := range batch.Changes {
-		c := &batch.Changes[i]
-		if !slices.IsSortedFunc(c.Leases, byName) {
-			sorted := *c
-			sorted.Leases = slices.SortedFunc(slices.Values(c.Leases), byName)
-			c = &sorted
-		}
-		if err := record.Write(t, c); err != nil {
-			return meta, err
-		}
-	}
-	t.meta.Clock, t.meta.Generation = batch.Clock, batch.Generation
-	err := t.finish(tx)
-	return t.meta, err
-}
-
-// byName orders leases by their keys. bbolt splits pages only at the end of a transaction;
-// until then each added key moves all keys after it. In another order 80,000 leases took
-// half a minute.
-func byName(a, b pool.Lease) int { return strings.Compare(a.Name, b.Name) }
 
 // reader adds records to a snapshot, one after the other, and counts them.
 type reader struct {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/leasectl/leasectl/pool"
@@ -112,7 +113,7 @@ func writeQueue(t Table, c *pool.Change) error {
 		}
 		return putJSON(t, recordKey(keyPace, p.Type), paceRecord{Generation: p.Generation, Start: p.Start, Count: p.Count})
 	}
-	return nil
+	return fmt.Errorf("a change of kind %d has no record", c.Kind)
 }
 
 // deleteWaiter deletes the waiter that c takes off the queue, if the waiter has a record.

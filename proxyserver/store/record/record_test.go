@@ -28,6 +28,22 @@ func (m memory) snapshot(t *testing.T) (snap pool.Snapshot) {
 	return snap
 }
 
+// Each kind of change is written. The test fails for a new kind, which a restart would undo.
+func TestKindsAreWritten(t *testing.T) {
+	for kind := range pool.Kinds {
+		err := Write(memory{}, &pool.Change{
+			Kind: kind, Waiter: &pool.Waiter{}, Locked: &pool.Locked{}, Pacing: &pool.Pacing{}, Naming: &pool.Naming{},
+			Pause: &pool.Pause{}, Reserved: &pool.Reserved{}, Reported: &pool.Reported{}, Reports: &pool.Reports{},
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := Write(memory{}, &pool.Change{Kind: pool.Kinds}); err == nil {
+		t.Error("a kind that is not known is written")
+	}
+}
+
 // A lease comes back with every field. The test fails for a new field that is not stored.
 func TestLeaseComesBack(t *testing.T) {
 	want := pool.Lease{Outcome: pool.OutcomeThrottled, Ask: pool.Ask{Coalesce: pool.Coalesce(1)}}
