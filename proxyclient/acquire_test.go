@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -153,6 +155,35 @@ func checkHeld(t *testing.T, g *Grant, err error, held, count, queued int) {
 		t.Errorf("%d held, but %v", held, err)
 	case queued != 0 && !errors.Is(err, ErrUnconfirmed):
 		t.Errorf("%d still queued after %v", queued, err)
+	}
+}
+
+// An answer that a request could not be read says nothing about an earlier attempt, or about a copy
+// that something on the way made of this one: the request may have been carried out, and is taken back.
+func TestAcquireDoubtfulRefusal(t *testing.T) {
+	unreadable := fault{status: 400, body: "400 Bad Request"}
+	for name, faults := range map[string][]fault{
+		"after a lost answer": {lostAnswer, unreadable},
+		"of a copy":           {{status: 400, body: "400 Bad Request", done: true}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			s := newOurs(t, "a")
+			c, _ := serve(t, s, slices.Concat([]fault{{}}, faults, []fault{dialRefused})...)
+			_, err := c.Capabilities(t.Context())
+			want(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			taken := false
+			_, err = c.Acquire(ctx, Request{Type: "t", Count: 1, Wait: time.Minute, OnTaken: func() { taken = true }, OnRetry: func(err error) {
+				if errors.Is(err, syscall.ECONNREFUSED) {
+					cancel()
+				}
+			}})
+			want(t, err, context.Canceled)
+			if held, _ := s.state(); held > 0 || !taken {
+				t.Errorf("%d held; taken: %v", held, taken)
+			}
+		})
 	}
 }
 
