@@ -219,7 +219,6 @@ func (j *badJob) acquire(ctx context.Context, replaces []leaseapi.Lease) {
 		ctx = cancelled
 	}
 	g, err := j.client.Acquire(ctx, r)
-	ctx = context.WithoutCancel(ctx)
 	if err != nil {
 		j.allow("acquire", err, ErrExhausted, ErrUnconfirmed, context.DeadlineExceeded, ErrEnded)
 		if ended, ok := errors.AsType[*EndedError](err); ok && !ended.Unconfirmed {
