@@ -193,7 +193,8 @@ func (w *world) modified(path string) time.Time {
 	return info.ModTime()
 }
 
-// A newcomer that cannot join says so, and takes no use away: the round has two.
+// A newcomer that cannot join says so, leaves no part of a record, and takes no use away: the round
+// has two.
 func fullForNewcomer(t *testing.T, w *world) {
 	bound := []string{"--max-uses", "2+0%"}
 	first := w.startServiceUser(stubborn, bound...)
@@ -202,6 +203,9 @@ func fullForNewcomer(t *testing.T, w *world) {
 	w.fullFor(serviceUser(stubborn, unlimited+"true", bound...)...).wants(exitExecFailure, noRoom)
 	if now, _ := os.ReadFile(w.Path("ran")); !bytes.Equal(ran, now) {
 		t.Error("a command ran")
+	}
+	if part, _ := filepath.Glob(w.Path("state/shared/*.new")); len(part) > 0 {
+		t.Errorf("a part of a record is left: %v", part)
 	}
 	w.Run(0, serviceUser(stubborn, "true", bound...)...)
 	if len(w.services()) != before {
