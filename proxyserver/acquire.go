@@ -20,7 +20,7 @@ import (
 func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request) {
 	t := h.term()
 	p, ok := h.readAcquire(c, w, r)
-	if !ok || !h.admitAcquire(c, w, p) {
+	if !ok || !h.admitAcquire(c, w, t, p) {
 		return
 	}
 	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.acquireRequest))
@@ -58,7 +58,7 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 
 // admitAcquire reports whether c may make an acquire. It answers itself what c may not do, and an
 // acquire of no leases.
-func (h *handler) admitAcquire(c caller, w http.ResponseWriter, p *acquireParams) bool {
+func (h *handler) admitAcquire(c caller, w http.ResponseWriter, t *term, p *acquireParams) bool {
 	if err := c.mayAcquire(p); err != nil && !p.nothing {
 		h.metrics.Refused(p.Type, "forbidden")
 		problem(w, http.StatusForbidden, leaseapi.ProblemForbidden, err.Error())
@@ -68,7 +68,7 @@ func (h *handler) admitAcquire(c caller, w http.ResponseWriter, p *acquireParams
 		answer(w, http.StatusOK, leaseapi.AcquireReply{Names: []string{}})
 		return false
 	}
-	if err := h.hideReplaced(c, p); err != nil {
+	if err := hideReplaced(c, t, p); err != nil {
 		unavailable(w, err)
 		return false
 	}
@@ -76,11 +76,11 @@ func (h *handler) admitAcquire(c caller, w http.ResponseWriter, p *acquireParams
 }
 
 // hideReplaced marks the leases that c may not know of among those that p takes the place of.
-func (h *handler) hideReplaced(c caller, p *acquireParams) error {
+func hideReplaced(c caller, t *term, p *acquireParams) error {
 	if c.Pools == nil || p.replaces == nil {
 		return nil
 	}
-	return h.term().do(func(set *pool.Set, now time.Duration) {
+	return t.do(func(set *pool.Set, now time.Duration) {
 		for i, ref := range p.replaces {
 			p.replaces[i].Hidden = c.hides(set, now, ref.Name)
 		}
@@ -101,11 +101,11 @@ func (h *handler) concludeAcquire(w http.ResponseWriter, r *http.Request, t *ter
 		}
 		out = outcome{err: errGone}
 	}
-	h.answerAcquire(w, t.clock, p, out)
+	h.answerAcquire(w, t, p, out)
 }
 
 // answerAcquire answers an acquire, in the words of version 1 if that has any.
-func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquireParams, out outcome) {
+func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams, out outcome) {
 	h.metrics.Refused(p.Type, refusal(out.err))
 	refuse := func(status int, text string) {
 		if status == http.StatusServiceUnavailable {
@@ -116,9 +116,9 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 	exhausted, _ := errors.AsType[*pool.ExhaustedError](out.err)
 	switch err := out.err; {
 	case err == nil:
-		answer(w, http.StatusOK, acquireReply(clock, p, out.leases))
+		answer(w, http.StatusOK, acquireReply(t.clock, p, out.leases))
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
-		reply := queuedReply(clock, p.ID, *out.status)
+		reply := queuedReply(t.clock, p.ID, *out.status)
 		reply.Stale = lostOf(p.stale)
 		answer(w, http.StatusAccepted, reply)
 	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
@@ -130,11 +130,11 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 		}
 		refuse(http.StatusNotFound, text)
 	case errors.Is(err, pool.ErrNotInPool):
-		h.answerNotInPool(w, p)
+		answerNotInPool(w, t, p)
 	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit), errors.Is(err, pool.ErrOneName):
 		refuse(http.StatusBadRequest, err.Error())
 	case p.wire >= wireUnits && exhausted != nil:
-		answerExhausted(w, clock, exhausted)
+		answerExhausted(w, t.clock, exhausted)
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
 	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
@@ -158,10 +158,10 @@ func (h *handler) answerAcquire(w http.ResponseWriter, clock clock, p *acquirePa
 const namesTold = 10
 
 // answerNotInPool answers an acquire of a name that its pool does not have, with names that it has.
-func (h *handler) answerNotInPool(w http.ResponseWriter, p *acquireParams) {
+func answerNotInPool(w http.ResponseWriter, t *term, p *acquireParams) {
 	var names []string
 	all := 0
-	if err := h.term().do(func(set *pool.Set, _ time.Duration) { names, all = set.Names(p.Type, namesTold) }); err != nil {
+	if err := t.do(func(set *pool.Set, _ time.Duration) { names, all = set.Names(p.Type, namesTold) }); err != nil {
 		unavailable(w, err)
 		return
 	}

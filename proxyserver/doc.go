@@ -4,8 +4,8 @@
 // Beyond what package pool guarantees:
 //
 //   - Answers are durable. Every answer, refusals and reads included, waits for the
-//     commit of the state it was made from. So a KILL at any instruction takes back
-//     no answer.
+//     commit of the state it was made from, apart from new waiters. So a KILL at any
+//     instruction takes back no answer.
 //   - After a restart the same leases are held by the same owners, and the queue is
 //     in the same order. Only requests that arrived in the last second before may lose
 //     their place. A time in which the process was stopped is treated as a restart.

@@ -14,12 +14,12 @@ import (
 // repeats this as long as attempts are left and the command's exit code is one of RetryOn. Each
 // further attempt swaps the lease of the attempt before.
 //
-// The release at the end takes at most [cleanup.Timeout], and 3 s if the run failed or
+// The release at the end takes at most ten seconds, and 3 s if the run failed or
 // the command was stopped.
 //
 // As process 1 it also reaps the orphans that it inherits.
 //
-// An error means that the last attempt had no lease, or that the command could not be started.
+// An error means that the last attempt had no lease, or that its command was not started.
 // A failed release is reported, but is no error: the lease ends with its TTL.
 func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 	path, err := child.LookPath(o.Args[0])

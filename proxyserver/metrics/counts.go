@@ -25,7 +25,7 @@ type Counts struct {
 	started  time.Time
 	families []*family // in the order in which they are written
 
-	// Families with a series for each pool.
+	// Most families have a series for each pool.
 	grants, releases, expiries, breaks *family
 	v1Ending, v1Expiries               *family
 	overcommits, resizes, reports      *family
