@@ -162,6 +162,7 @@ func (x *exchange) timeoutWithin(ctx context.Context) time.Duration {
 
 // begin prepares an attempt.
 func (x *exchange) begin(req *http.Request) error {
+	req.Header = req.Header.Clone() // net/http may still write that of an attempt that was answered early
 	x.sending.begin()
 	x.last.asked = Now()
 	x.request, x.trusted, x.timeout = req, x.client.current(), x.timeoutWithin(req.Context())
