@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/leasectl/leasectl/holder/cleanup"
@@ -188,11 +189,19 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	return err
 }
 
+// maxSwapText is how many bytes of the parameters of a request may name the leases that it replaces:
+// some 300 leases. A server reads 16 KiB of parameters and headers.
+const maxSwapText = 8 << 10
+
 // swaps tells whether the request can replace the lease of the handle's record in one step: the
-// proxy that granted the lease can do that, and its release has nothing to tell but that it is over.
+// proxy that granted the lease can do that, the request has room for the names, and the release has
+// nothing to tell but that it is over.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
 	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+		return false, nil
+	}
+	if len(url.QueryEscape(leaseapi.FormatReplaces(lockfile.Wire(r.Leases)))) > maxSwapText {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)

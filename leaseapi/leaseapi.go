@@ -126,7 +126,7 @@ const (
 	EndedKept = 2 * time.Hour
 )
 
-// Limits on what a peer may send; both sides enforce them.
+// Limits on what a peer may send. The server enforces all of them.
 const (
 	MaxBody      = 1 << 20 // bytes of a request or answer
 	MaxRequestID = 128     // bytes
@@ -135,7 +135,7 @@ const (
 	MaxKey       = 255     // bytes of a key
 	MaxVariant   = 255     // bytes of a variant
 	MaxItems     = 1 << 30 // of an acquire or a resize
-	MaxReplaces  = 10_000  // leases that one acquire replaces
+	MaxReplaces  = 10_000  // leases that one acquire replaces; a request line has room for fewer
 	MaxPriority  = 100     // and the least is the same below zero
 )
 

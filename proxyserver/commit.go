@@ -75,7 +75,7 @@ func (b *batch) endStep() {
 }
 
 // committer makes decisions durable, one batch after the other, and then delivers them. It
-// is the part of a [term] that knows nothing of the pools.
+// is the part of a [term] that decides nothing.
 type committer struct {
 	store    store.Store    // nil: in memory
 	election store.Election // nil: this server always leads

@@ -155,7 +155,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 		// request, and writeTime an answer.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10, // all parameters at their longest, escaped, are 3 KiB
+		MaxHeaderBytes:    16 << 10, // with a token; what an acquire replaces is bounded by the client
 
 		DisableGeneralOptionsHandler: true, // it bounds no time
 	}

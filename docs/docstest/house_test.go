@@ -103,8 +103,8 @@ var onlyIn = map[string][]string{
 	"github.com/rogpeppe/go-internal/script": {},
 }
 
-// TestImportsRunDownwards compares the imports of every package with mayImport and onlyIn: no
-// import runs upwards, and no package imports cmd/leasectl.
+// TestImportsRunDownwards compares the imports of every package with mayImport and onlyIn. No
+// package imports cmd/leasectl.
 func TestImportsRunDownwards(t *testing.T) {
 	files := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
