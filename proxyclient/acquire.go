@@ -280,7 +280,7 @@ func (a *acquisition) observe(o outcome) {
 			// proxy made and that would end before.
 			a.patience.maxPause = leaseapi.ProvisionalTTL / 3
 		}
-		if o.err == nil && !o.strays {
+		if o.err == nil && !o.doubted {
 			a.lastAnswer = o.failure()
 		}
 	case denied:
@@ -389,7 +389,7 @@ func classify(o outcome, id string, known Capabilities) attempt {
 	switch {
 	case o.err != nil && !o.sent && !o.heard:
 		return attempt{kind: unsent}
-	case o.err != nil, o.strays:
+	case o.err != nil, o.doubted:
 		return attempt{kind: ambiguous}
 	case o.StatusCode == http.StatusOK:
 		a := attempt{kind: granted}

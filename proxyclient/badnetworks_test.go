@@ -440,7 +440,7 @@ func TestBadNetworks(t *testing.T) {
 	}
 	t.Logf("%d networks from seed %d: %v; %v", *badNetworks, first, did, results)
 	for _, d := range append([]disturbance{dialRefusal, dialSilent}, disturbances...) {
-		if did[d] == 0 {
+		if did[d] == 0 && *badNetworks >= 100 {
 			t.Errorf("never: %s", d)
 		}
 	}

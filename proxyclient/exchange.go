@@ -262,7 +262,7 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
 	doubtful := o.err == nil && o.doubtful() && !x.strayed // on a connection of its own it counts
-	o.strays = doubtful
+	o.doubted = doubtful
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	var replaced bool
 	var noToken error // why another token cannot be had now, which may pass

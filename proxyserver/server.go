@@ -155,7 +155,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 		// request, and writeTime an answer.
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10, // with a token; what an acquire replaces is bounded by the client
+		MaxHeaderBytes:    16 << 10, // all parameters and a token; the client bounds what an acquire replaces
 
 		DisableGeneralOptionsHandler: true, // it bounds no time
 	}

@@ -110,10 +110,7 @@ func (w *world) mayNotRun() {
 func TestServiceFullDisk(t *testing.T) {
 	t.Parallel()
 	program := clitest.Build(t, "")
-	for _, tt := range []struct {
-		name string
-		test func(*testing.T, *world)
-	}{
+	runServiceTests(t, program, []serviceTest{
 		{"from the beginning", fullFromBeginning},
 		{"while the service starts", fullWhileStarting},
 		{"for a moment while the service starts", fullForMoment},
@@ -122,16 +119,7 @@ func TestServiceFullDisk(t *testing.T) {
 		{"when the service ends", fullWhenServiceEnds},
 		{"when the keeper is killed", fullWhenKeeperKilled},
 		{"for the log", fullLog},
-	} {
-		for proxy, newWorld := range serviceWorlds {
-			t.Run(tt.name+", "+proxy, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t, program)
-				tt.test(t, w)
-				w.endServices()
-			})
-		}
-	}
+	})
 	t.Run("until the lease has ended", func(t *testing.T) {
 		t.Parallel()
 		w := newWorldOf(t, program, "--config", clitest.ShortTTL(t, 6*time.Second))

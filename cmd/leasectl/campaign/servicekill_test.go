@@ -143,10 +143,7 @@ const servicePoint = "service-"
 func TestServices(t *testing.T) {
 	t.Parallel()
 	program := clitest.Build(t, "")
-	for _, tt := range []struct {
-		name string
-		test func(*testing.T, *world)
-	}{
+	runServiceTests(t, program, []serviceTest{
 		{"all killed", serviceAllKilled},
 		{"users killed", serviceUsersKilled},
 		{"last user killed while it stops", serviceLastKilled},
@@ -158,7 +155,18 @@ func TestServices(t *testing.T) {
 		{"many wait for one that never comes", serviceManyWait},
 		{"many", serviceMany},
 		{"keepers, guards and services killed at random", serviceKilledAtRandom},
-	} {
+	})
+}
+
+// serviceTest is a test of services with any proxy.
+type serviceTest struct {
+	name string
+	test func(*testing.T, *world)
+}
+
+// runServiceTests runs each test with each kind of proxy, and checks what is left.
+func runServiceTests(t *testing.T, program string, tests []serviceTest) {
+	for _, tt := range tests {
 		for proxy, newWorld := range serviceWorlds {
 			t.Run(tt.name+", "+proxy, func(t *testing.T) {
 				t.Parallel()
