@@ -164,10 +164,15 @@ func (m *sim) newRequest(o *owner) Request {
 	return q
 }
 
-// someAlso is one or two other types, and at times how much of each.
+// someAlso is one or two other types, and at times how much of each. Every second request wants the same
+// other type as many do, so that some overtake others in several pools at once.
 func (m *sim) someAlso(first string) string {
 	var lines []string
-	for _, i := range m.rand.Perm(len(m.order))[:min(len(m.order), 1+m.rand.IntN(3))] {
+	others := m.rand.Perm(len(m.order))
+	if m.rand.IntN(2) == 0 {
+		others = []int{1, 0}
+	}
+	for _, i := range others[:min(len(others), 1+m.rand.IntN(3))] {
 		typ := m.order[i].Type
 		if typ == m.world.alone {
 			continue
@@ -254,7 +259,7 @@ func (m *sim) holderActs(r *modelRequest, n int) {
 			q.Items++
 		case n < 93:
 			q.Priority++
-		case n < 94 && q.Coalesce == 0 && !q.Anonymous:
+		case n < 94 && q.Coalesce == 0 && q.Name == "" && !q.Overcommit && !q.Anonymous: // see Ask.Also
 			q.Also = m.someAlso(q.Type)
 		}
 		m.ask(q)
