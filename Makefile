@@ -103,7 +103,7 @@ SHELLS += $(wildcard scripts/bench/peers/*.sh)
 
 .PHONY: bench bench-deps herd-picture adapt-picture
 
-bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit code 1 if a budget is missed
+bench: build bin/bench ## how fast, how small, how flat, beside its peers; exit code 1 if one misses its budget by more than is known
 	bin/bench/bench -leasectl bin/leasectl -json bin/bench.json $(if $(ROW),-row $(ROW))
 
 bench-deps: ## the peers that Debian has, as programs, not as services, and hyperfine for a second opinion; needs root

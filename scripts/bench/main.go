@@ -8,7 +8,7 @@
 //	bench -picture FILE
 //	bench -adapt-picture FILE
 //
-// It exits with 1 if a budget is missed or a row cannot be measured. The peers that are
+// It exits with 1 if a budget is missed by more than is known or a row cannot be measured. The peers that are
 // programs are in peers, and must be built beside it.
 package main
 

@@ -48,7 +48,7 @@ func (r *report) print(out io.Writer) {
 		}
 		ours := res.Unit.measured(res.Ours)
 		if res.Limit != nil || len(res.Peers) == 0 {
-			line(row, res.What, ours, "", "", "", bound(res.Limit, res.Unit.format), word(res.Ours.Met))
+			line(row, res.What, ours, "", "", "", bound(res.Limit, res.Unit.format), word(res.Limit, res.Ours.Met, res.Ours.Value))
 			row, res.What, ours = "", "", ""
 		}
 		for _, p := range res.Peers {
@@ -56,7 +56,7 @@ func (r *report) print(out io.Writer) {
 			if p.Ratio != 0 {
 				ratio = times(p.Ratio)
 			}
-			line(row, res.What, ours, p.Name, res.Unit.measured(p), ratio, bound(p.Limit, times), word(p.Met))
+			line(row, res.What, ours, p.Name, res.Unit.measured(p), ratio, bound(p.Limit, times), word(p.Limit, p.Met, p.Ratio))
 			row, res.What, ours = "", "", ""
 		}
 	}
@@ -74,14 +74,17 @@ func bound(l *limit, format func(float64) string) string {
 	return l.Is + " " + format(l.Bound)
 }
 
-func word(met *bool) string {
+// word says whether x met l.
+func word(l *limit, met *bool, x float64) string {
 	switch {
 	case met == nil:
 		return ""
 	case *met:
 		return "yes"
+	case l.worse(x):
+		return "NO"
 	}
-	return "NO"
+	return "no, as is known"
 }
 
 // save writes the report as JSON.
@@ -96,10 +99,10 @@ func (r *report) save(path string) error {
 	return nil
 }
 
-// verdict is an error if a budget was missed or a row was not measured.
+// verdict is an error if a budget was missed by more than is known or a row was not measured.
 func (r *report) verdict() error {
 	for _, res := range r.Results {
-		if res.Error != "" || res.Met != nil && !*res.Met {
+		if res.Error != "" || res.Worse {
 			return errMissed
 		}
 	}

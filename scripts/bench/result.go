@@ -16,6 +16,7 @@ type result struct {
 	Peers []measure `json:"peers,omitempty"`
 	Limit *limit    `json:"budget,omitempty"` // of our number alone
 	Met   *bool     `json:"met,omitempty"`    // of all budgets; nil: there is none
+	Worse bool      `json:"worse,omitempty"`  // a budget is missed by more than is known
 	Error string    `json:"error,omitempty"`  // why there are no numbers
 }
 
@@ -50,16 +51,30 @@ type measure struct {
 type limit struct {
 	Is    string  `json:"is"` // ≤ or ≥
 	Bound float64 `json:"bound"`
+
+	// Known is how far a budget that resists is missed, and what noise adds. The table says that it
+	// is missed; only what is worse than this is news. Zero: the budget is kept.
+	Known float64 `json:"known,omitempty"`
 }
 
-func atMost(x float64) *limit  { return &limit{"≤", x} }
-func atLeast(x float64) *limit { return &limit{"≥", x} }
+func atMost(x float64) *limit  { return &limit{Is: "≤", Bound: x} }
+func atLeast(x float64) *limit { return &limit{Is: "≥", Bound: x} }
 
-func (l *limit) met(x float64) bool {
+// missedTo is l with [limit.Known]. docs/limits.md says for each where it goes.
+func (l *limit) missedTo(known float64) *limit { l.Known = known; return l }
+
+func (l *limit) met(x float64) bool { return l.within(l.Bound, x) }
+
+// worse reports whether x misses the budget by more than is known.
+func (l *limit) worse(x float64) bool {
+	return !l.met(x) && (l.Known == 0 || !l.within(l.Known, x))
+}
+
+func (l *limit) within(bound, x float64) bool {
 	if l.Is == "≥" {
-		return x >= l.Bound
+		return x >= bound
 	}
-	return x <= l.Bound
+	return x <= bound
 }
 
 // median makes a measure of the middle of values.
@@ -100,6 +115,7 @@ func (r *result) judge() {
 	count := func(l *limit, x float64) *bool {
 		ok := l.met(x)
 		judged, met = true, met && ok
+		r.Worse = r.Worse || l.worse(x)
 		return &ok
 	}
 	if r.Limit != nil && r.Ours.Missing == "" {
@@ -120,4 +136,4 @@ func (r *result) judge() {
 	}
 }
 
-var errMissed = errors.New("a budget is missed, or a row could not be measured")
+var errMissed = errors.New("a budget is missed by more than is known, or a row could not be measured")

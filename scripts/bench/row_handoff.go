@@ -69,7 +69,7 @@ func measureHandOff(ctx context.Context, w *world) (_ []result, err error) {
 		What: "hand-off of a release to who waits, median", Unit: inSeconds, Ours: median("leasectl", took[0]),
 		Peers: []measure{median("bare channels", took[2]), median("leasectl --data", took[1]), median("client that polls every 3 s", polled)},
 	}
-	middle.budget("bare channels", atMost(1.3))
+	middle.budget("bare channels", atMost(1.3).missedTo(1.55))
 	late := result{
 		What: "hand-off, 99th percentile", Unit: inSeconds, Ours: quantile("leasectl", took[0], 0.99),
 		Peers: []measure{quantile("bare channels", took[2], 0.99), quantile("leasectl --data", took[1], 0.99)},
