@@ -21,17 +21,8 @@ import (
 
 // Request says what to acquire.
 type Request struct {
-	Type  string
-	Count int    // number of leases, all or none; in a counted pool, of units; zero: not given
-	Items *int   // instead of Count, in a counted pool with a cost; nil: not given
-	Key   string // no two leases of a pool have the same key, unless both read it; "" is none
-	Name  string // of a listed pool: this one and no other; "" is any
-	// KeyMode is [leaseapi.KeyRead] or [leaseapi.KeyWrite]; "": the latter, or no key.
-	KeyMode string
-	// Also are other types to take leases of in the same grant, all or none; the rest of the request
-	// is about Type. Not with Coalesce or Overcommit, nor for a shared lease.
-	Also  []leaseapi.Also
-	Proxy string // "": that of the options
+	leaseapi.Ask        // without Also for a shared lease
+	Proxy        string // "": that of the options
 
 	// Handle is the handle to write the names into. Private says that nobody else has been told
 	// of this handle.
@@ -49,11 +40,6 @@ type Request struct {
 	Jitter      time.Duration // upper bound of a random delay before asking
 	WaitTimeout time.Duration // how long to queue, jitter not counted; zero asks once
 	TTL         time.Duration // zero: the pool's own
-	// Coalesce is how the request merges with others of the same Key, such as
-	// [leaseapi.CoalesceJoin]; "": it does not. Variant says what the run of the request does.
-	Coalesce, Variant string
-	Overcommit        bool // take the lease although the pool is full or paused
-	Priority          int  // how many steps to go ahead in the queue
 
 	// Around is the path of the handle of the exec that this process runs under; "" is none.
 	// The request may have to wait for the lease of that exec.
@@ -128,24 +114,15 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
 func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
-	record := lockfile.Record{
+	return lockfile.Record{
 		State:      lockfile.HandleQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r.Owner),
-		Type:       r.Type,
-		Count:      r.Count,
-		Key:        r.Key,
-		KeyMode:    r.KeyMode,
-		Also:       r.Also,
-		Name:       r.Name,
+		Ask:        r.Ask,
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.List),
 	}
-	if r.Items != nil {
-		record.HasItems, record.Items = true, *r.Items
-	}
-	return record
 }
 
 // enqueueInHandle writes the request into the handle. What the handle had before is given back

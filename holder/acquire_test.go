@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -33,7 +34,7 @@ func TestPhases(t *testing.T) {
 			}
 			return false
 		}
-		l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: handle, Private: private, WaitTimeout: time.Minute})
+		l, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, Private: private, WaitTimeout: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +139,7 @@ func TestRollback(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
 			handle := w.Handle("handle")
-			r := Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second}
+			r := Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, WaitTimeout: time.Second}
 			tt.arrange(w, &r)
 			if _, err := w.Acquire(holdertest.Within(t), r); err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 				t.Errorf("error %v, want %v", err, tt.want)
@@ -173,7 +174,7 @@ func TestRollbackThatFails(t *testing.T) {
 		end() // so that it is tried for 3 s, not for 9.5 s
 		return holdertest.Fails(out, r)
 	}
-	_, err := w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Second})
+	_, err := w.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, WaitTimeout: time.Second})
 	if !errors.Is(err, ErrReplaced) || len(w.Proxy.Released()) == 0 {
 		t.Errorf("error %v, released %v", err, w.Proxy.Released())
 	}
@@ -202,7 +203,7 @@ func TestHandOver(t *testing.T) {
 			w := newWorld(t)
 			w.Proxy.OnRenew = tt.onRenew
 			handle := w.Handle("handle")
-			l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Minute, Outlives: true})
+			l, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, WaitTimeout: time.Minute, Outlives: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -228,7 +229,7 @@ func TestHandOver(t *testing.T) {
 func TestReplace(t *testing.T) {
 	w := newWorld(t)
 	handle := w.Handle("handle")
-	first := Request{Type: "t", Count: 1, Handle: handle, WaitTimeout: time.Minute}
+	first := Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, WaitTimeout: time.Minute}
 	if _, err := w.Acquire(holdertest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}

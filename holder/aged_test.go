@@ -79,7 +79,7 @@ func TestAgedGrant(t *testing.T) {
 func TestAgedGrantOfSlowProxy(t *testing.T) {
 	w := newWorld(t)
 	w.Proxy.RenewEvery = time.Nanosecond
-	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: time.Hour, TTL: 3 * time.Hour})
+	l, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle"), WaitTimeout: time.Hour, TTL: 3 * time.Hour})
 	if err != nil || w.Proxy.Asked() != 2 {
 		t.Errorf("asked %d times: %v", w.Proxy.Asked(), err)
 	}
@@ -105,7 +105,7 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 		time.Sleep(spent)
 		return len(waits) == 1 && holdertest.EndedUnseen(out, r)
 	}
-	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: wait})
+	l, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle"), WaitTimeout: wait})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestAgedGrantAtTheEndOfTheWait(t *testing.T) {
 		}
 		return false
 	}
-	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: 300 * time.Millisecond})
+	l, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle"), WaitTimeout: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +156,7 @@ func TestAgedGrantIsAskedForAlike(t *testing.T) {
 			}
 			return false
 		}
-		if _, err := w.Acquire(holdertest.Within(t), Request{Type: "t", WaitTimeout: wait, Handle: w.Handle("handle")}); err != nil {
+		if _, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t"}, WaitTimeout: wait, Handle: w.Handle("handle")}); err != nil {
 			t.Fatal(err)
 		}
 		if len(asked) != 3 || asked[0] != asked[1] || asked[0] != asked[2] {

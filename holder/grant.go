@@ -143,26 +143,16 @@ func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 	l.h.Reporter.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
 	failpoint.Here("acquire-unsent")
 	grant, err := l.proxy.Acquire(ctx, proxyclient.Request{
-		Type:       r.Type,
-		Count:      r.Count,
-		Items:      r.Items,
-		Key:        r.Key,
-		KeyMode:    r.KeyMode,
-		Also:       r.Also,
-		Name:       r.Name,
-		Overcommit: r.Overcommit,
-		Priority:   r.Priority,
-		Coalesce:   r.Coalesce,
-		Variant:    r.Variant,
-		Owner:      l.record.Owner,
-		RequestID:  l.record.RequestID,
-		TTL:        r.TTL,
-		Wait:       r.WaitTimeout,
-		Tried:      r.tried,
-		Replaces:   lockfile.Wire(l.record.Replaces),
-		OnTaken:    func() { l.taken = true },
-		OnQueued:   func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },
-		OnTrouble:  wait.SetTrouble,
+		Ask:       r.Ask,
+		Owner:     l.record.Owner,
+		RequestID: l.record.RequestID,
+		TTL:       r.TTL,
+		Wait:      r.WaitTimeout,
+		Tried:     r.tried,
+		Replaces:  lockfile.Wire(l.record.Replaces),
+		OnTaken:   func() { l.taken = true },
+		OnQueued:  func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },
+		OnTrouble: wait.SetTrouble,
 		OnRetry: func(err error) {
 			if leaseapi.SaysExhausted(err.Error()) {
 				wait.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitFull})

@@ -18,7 +18,7 @@ import (
 // kept acquires a lease and keeps it.
 func (w *world) kept(o KeepOptions) (l *Lease, kept context.Context, stop func()) {
 	w.T.Helper()
-	l, err := w.Acquire(holdertest.Within(w.T), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), Private: true, WaitTimeout: time.Minute})
+	l, err := w.Acquire(holdertest.Within(w.T), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle"), Private: true, WaitTimeout: time.Minute})
 	if err != nil {
 		w.T.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestKeepCleaned(t *testing.T) {
 				os.Remove(l.Handle() + suffix)
 			}
 			if tt.again {
-				if _, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: time.Minute}); err != nil {
+				if _, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle"), WaitTimeout: time.Minute}); err != nil {
 					t.Fatal(err)
 				}
 			}

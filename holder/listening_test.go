@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -38,7 +39,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 
 		acquired := make(chan error, 1)
 		go func() {
-			_, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Handle: w.Handle("h"), Private: private, WaitTimeout: time.Minute})
+			_, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t"}, Handle: w.Handle("h"), Private: private, WaitTimeout: time.Minute})
 			acquired <- err
 		}()
 		if private { // a request that is not private waits before it is written into the handle
@@ -56,7 +57,7 @@ func TestNothingIsSentBeforeListening(t *testing.T) {
 // entry.
 func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	w := newWorld(t)
-	handle := w.take(Request{Count: 1}).handle
+	handle := w.take(Request{Ask: leaseapi.Ask{Count: 1}}).handle
 	listening := make(chan struct{})
 	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
 		select {

@@ -18,7 +18,7 @@ import (
 // A release does not write into a handle that it has begun if the journal says so already.
 func TestReleaseIsWrittenDownOnce(t *testing.T) {
 	w := newWorld(t)
-	l := w.take(Request{Count: 1})
+	l := w.take(Request{Ask: leaseapi.Ask{Count: 1}})
 	var state lockfile.HandleState
 	var entries int
 	w.Proxy.OnRelease = func(http.ResponseWriter, *http.Request) bool {
@@ -59,7 +59,7 @@ func TestReleaseTellsEachProxy(t *testing.T) {
 // process that holds it.
 func TestAdviceOfAFailedReplacement(t *testing.T) {
 	w := newWorld(t)
-	l, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Count: 1, Handle: w.Handle("handle"), WaitTimeout: time.Minute})
+	l, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle"), WaitTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestAdviceOfAFailedReplacement(t *testing.T) {
 	w.Proxy.OnRelease = holdertest.Fails
 	ctx, cancel := cleanup.Within(holdertest.Within(t), 200*time.Millisecond)
 	defer cancel()
-	_, err = w.Acquire(ctx, Request{Type: "t", Count: 1, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
+	_, err = w.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: l.handle, Replaces: l.Is, WaitTimeout: time.Minute})
 	if err == nil || !strings.Contains(err.Error(), "recover --forget "+l.record.RequestID+" drops this") {
 		t.Errorf("%v", err)
 	}

@@ -79,7 +79,7 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 func TestResize(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(512, 100, leaseapi.Wire)
-	l := w.take(Request{Key: "k", Items: new(7)})
+	l := w.take(Request{Ask: leaseapi.Ask{Key: "k", Items: 7, HasItems: true}})
 	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || !r.HasItems || r.Items != 7 || r.Count != 0 {
 		t.Errorf("the handle says %+v", r)
 	}
@@ -160,7 +160,7 @@ func TestPeakGoesWithRelease(t *testing.T) {
 	peak := leaseapi.Peak{Bytes: 7, Source: leaseapi.PeakOfProcess}
 	first := w.take(Request{})
 	first.Used(peak)
-	again, err := w.Acquire(holdertest.Within(t), Request{Type: "t", Handle: handle, WaitTimeout: time.Minute, Replaces: Anything})
+	again, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t"}, Handle: handle, WaitTimeout: time.Minute, Replaces: Anything})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/dial"
 	v1 "github.com/leasectl/leasectl/holder/v1"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -170,7 +171,7 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
 // [errors.ErrUnsupported] if it is not known which leases the request got.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released []string, err error) {
-	r := lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Count: in.Count}
+	r := lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Ask: leaseapi.Ask{Count: in.Count}}
 	p, err := s.proxyFor(ctx, r)
 	if err != nil {
 		return nil, err

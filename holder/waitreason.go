@@ -82,7 +82,7 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 	if err != nil {
 		return nil // as from a version-1 proxy
 	}
-	q := queueOfAll(pools, r)
+	q := queueOfAll(pools, r.Ask)
 	if q != nil {
 		*q = l.markOwn(*q)
 	}
@@ -91,8 +91,8 @@ func (l *Lease) lastQueue(ctx context.Context, wait *Wait, r Request) *leaseapi.
 
 // queueOfAll is queueOf for the pool of r.Type, and says for which of its other pools r waited, and why,
 // if that one had room. Nil: there is no such pool.
-func queueOfAll(pools []leaseapi.Pool, r Request) *leaseapi.Queued {
-	queue := func(r Request) *leaseapi.Queued {
+func queueOfAll(pools []leaseapi.Pool, r leaseapi.Ask) *leaseapi.Queued {
+	queue := func(r leaseapi.Ask) *leaseapi.Queued {
 		for _, p := range pools {
 			if p.Type == r.Type {
 				return queueOf(p, r)
@@ -105,7 +105,7 @@ func queueOfAll(pools []leaseapi.Pool, r Request) *leaseapi.Queued {
 		return q
 	}
 	for _, also := range r.Also {
-		if other := queue(Request{Type: also.Type, Count: also.Count}); other != nil && other.Reason != "" {
+		if other := queue(leaseapi.Ask{Type: also.Type, Count: also.Count}); other != nil && other.Reason != "" {
 			q.Reason = leaseapi.WaitsFor(also.Type, other.Reason)
 			break
 		}
@@ -114,7 +114,7 @@ func queueOfAll(pools []leaseapi.Pool, r Request) *leaseapi.Queued {
 }
 
 // queueOf describes the queue of pool p for request r, which waited in it until now.
-func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
+func queueOf(p leaseapi.Pool, r leaseapi.Ask) *leaseapi.Queued {
 	q := &leaseapi.Queued{Place: p.Waiting + 1, Length: p.Waiting + 1, InUse: p.InUse, Capacity: p.Capacity, Limit: p.Limit}
 	var held string // the reason, if somebody has the key or name that r wants
 	for _, lease := range p.Leases {
@@ -146,7 +146,7 @@ func queueOf(p leaseapi.Pool, r Request) *leaseapi.Queued {
 		q.Reason = leaseapi.WantsMore(r.Count, p.Reserved, p.Capacity)
 	case p.InUse >= limit:
 		q.Reason = leaseapi.WaitFull
-	case p.Waiting == 0 && r.Items == nil && r.Count > limit-p.InUse:
+	case p.Waiting == 0 && !r.HasItems && r.Count > limit-p.InUse:
 		q.Reason = leaseapi.WaitWants + " " + strconv.Itoa(r.Count)
 	case p.NextGrantIn > 0 && !r.Overcommit:
 		q.Reason = leaseapi.WaitPaced

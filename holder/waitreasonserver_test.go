@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -29,18 +31,16 @@ func (s server) call(method, path, body string, reply any) (status int) {
 	return w.Code
 }
 
-func (s server) acquire(id string, r Request, wait time.Duration, reply any) (status int) {
-	path := fmt.Sprintf("%s?type=t&wire=3&request_id=%s&owner=%s&wait=%s&overcommit=%t", leaseapi.PathAcquire, id, id, wait, r.Overcommit)
-	if r.Count > 0 {
-		path += fmt.Sprintf("&count=%d", r.Count)
+func (s server) acquire(id string, a leaseapi.Ask, wait time.Duration, reply any) (status int) {
+	v := url.Values{
+		leaseapi.ParamType: {"t"}, leaseapi.ParamWire: {"3"}, leaseapi.ParamWait: {wait.String()},
+		leaseapi.ParamRequestID: {id}, leaseapi.ParamOwner: {id},
 	}
-	if r.Key != "" {
-		path += "&key=" + r.Key
+	if a.Count > 0 {
+		v.Set(leaseapi.ParamCount, strconv.Itoa(a.Count))
 	}
-	if r.KeyMode != "" {
-		path += "&key_mode=" + r.KeyMode
-	}
-	return s.call("POST", path, "", reply)
+	a.Encode(v)
+	return s.call("POST", leaseapi.PathAcquire+"?"+v.Encode(), "", reply)
 }
 
 func (s server) pool() leaseapi.Pool {
@@ -60,7 +60,7 @@ func TestQueueOfAServer(t *testing.T) {
 			return n
 		}
 		paused, paced, waits := pick(2) == 1, pick(2) == 1, pick(2) == 1
-		held := Request{Count: 2 * pick(3), Key: []string{"", "k", "other"}[pick(3)]}
+		held := leaseapi.Ask{Count: 2 * pick(3), Key: []string{"", "k", "other"}[pick(3)]}
 		if pick(2) == 1 && held.Key != "" {
 			held.KeyMode = leaseapi.KeyRead
 		}
@@ -82,7 +82,7 @@ func TestQueueOfAServer(t *testing.T) {
 		}
 		var waiter sync.WaitGroup
 		if waits {
-			waiter.Go(func() { s.acquire("first", Request{Count: 1}, time.Hour, nil) })
+			waiter.Go(func() { s.acquire("first", leaseapi.Ask{Count: 1}, time.Hour, nil) })
 			for p := s.pool(); p.Waiting == 0 && p.InUse == held.Count; p = s.pool() {
 				time.Sleep(time.Millisecond)
 			}
@@ -112,15 +112,15 @@ func TestQueueOfAServer(t *testing.T) {
 
 // requests returns requests for no count and for 1 to 4 units, with and without a key; and if
 // overcommit is set, each also with overcommit.
-func requests(overcommit bool) (all []Request) {
+func requests(overcommit bool) (all []leaseapi.Ask) {
 	for count := range 5 {
 		for _, key := range []string{"", "k"} {
-			all = append(all, Request{Count: count, Key: key})
+			all = append(all, leaseapi.Ask{Count: count, Key: key})
 			if key != "" {
-				all = append(all, Request{Count: count, Key: key, KeyMode: leaseapi.KeyRead})
+				all = append(all, leaseapi.Ask{Count: count, Key: key, KeyMode: leaseapi.KeyRead})
 			}
 			if overcommit {
-				all = append(all, Request{Count: count, Key: key, Overcommit: true})
+				all = append(all, leaseapi.Ask{Count: count, Key: key, Overcommit: true})
 			}
 		}
 	}

@@ -21,7 +21,15 @@ import (
 
 // Wire is the number of this contract. A server of ours states it in the answer to
 // [PathHealth]; a version-1 proxy has no such number.
-const Wire = 4
+const Wire = WireSwaps
+
+// Numbers of the wire, and what came with them.
+const (
+	WireNames = 1 // names, and nothing else
+	WireIDs   = 2 // request ids, counts, generations, renewals, owners, late releases
+	WireUnits = 3 // keys, items, overcommit, resizes; a count means units
+	WireSwaps = 4 // requests that replace leases, the age of names, priorities, requests for a name, reservations
+)
 
 // Paths of the calls. The two of version 1, renew and resize are POSTs, the
 // others GETs.
@@ -69,7 +77,8 @@ const (
 	// otherwise N leases of one unit each.
 	ParamWire = "wire"
 	// The parameters below are of wire 3. Servers of older wires ignore them, and would
-	// grant a key twice. So a client sends them only to a server of wire 3 or later.
+	// grant a key twice. So a client sends them only to a server of wire 3 or later. Which go
+	// together says [Ask.CheckTogether].
 	ParamKey        = "key"        // see [CheckKey]
 	ParamItems      = "items"      // instead of a count: the pool's cost turns items into units
 	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
@@ -83,16 +92,15 @@ const (
 	// ParamPriority is of wire 4: how many steps the request goes ahead in the queue, see
 	// [CheckPriority]; zero if absent. Servers of older wires ignore it.
 	ParamPriority = "priority"
-	// ParamKeyMode is of wire 4: with a key, [KeyRead] or [KeyWrite], which is meant if it is absent. It
-	// does not go with coalesce. Servers of older wires ignore it: readers would exclude each other.
+	// ParamKeyMode is of wire 4: with a key, [KeyRead] or [KeyWrite], which is meant if it is absent.
+	// Servers of older wires ignore it: readers would exclude each other.
 	ParamKeyMode = "key_mode"
 	// ParamAlso is of wire 4, and may be there up to [MaxAlso] times: another type that the request asks
-	// for, as [ParseAlso] reads it. All leases are granted together, or none. It goes with a request id,
-	// and not with coalesce or overcommit. Servers of older wires ignore it, and would grant only the
-	// first type.
+	// for, as [ParseAlso] reads it. All leases are granted together, or none. It goes with a request id.
+	// Servers of older wires ignore it, and would grant only the first type.
 	ParamAlso = "also"
-	// ParamName is of wire 4: this name of a listed pool and no other. It goes with a count of one, and
-	// not with a key. Servers of older wires ignore it, and would grant another name.
+	// ParamName is of wire 4: this name of a listed pool and no other. Servers of older wires ignore it,
+	// and would grant another name.
 	ParamName = "name"
 )
 

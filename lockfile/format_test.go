@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Files of format 0, as programs wrote them before files had a number: such a program wrote
@@ -21,11 +23,11 @@ var (
 
 	format0Records = map[string]Record{
 		"queued": {
-			State: HandleQueued, RequestID: "Q7", Owner: "https://ci/job/7", Type: "aws", Count: 2, Proxy: "http://proxy", TTL: 5 * time.Minute,
+			State: HandleQueued, RequestID: "Q7", Owner: "https://ci/job/7", Ask: leaseapi.Ask{Type: "aws", Count: 2}, Proxy: "http://proxy", TTL: 5 * time.Minute,
 			Earlier: []Owed{{RequestID: "P6", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "install-2", Generation: 3}}, SharedList: "/shared/leases"}},
 		},
 		"held": {
-			State: HandleHeld, RequestID: "H7", Owner: "https://ci/job/7", Type: "aws", Count: 2, Proxy: "http://proxy", TTL: 5 * time.Minute,
+			State: HandleHeld, RequestID: "H7", Owner: "https://ci/job/7", Ask: leaseapi.Ask{Type: "aws", Count: 2}, Proxy: "http://proxy", TTL: 5 * time.Minute,
 			Leases: format0Leases, SharedList: "/shared/leases", AcquiredAt: format0At, ReleaseAt: format0At.Add(20 * time.Minute), KeeperPID: 42,
 		},
 		"releasing": {
@@ -223,7 +225,7 @@ func TestFormat2Handle(t *testing.T) {
 	h, err := OpenHandle(filepath.Join(dir, "queued"))
 	ok(t, err)
 	want := Record{
-		State: HandleQueued, RequestID: "Q7", Owner: "job-7", Type: "aws", Proxy: "http://proxy", TTL: 5 * time.Minute,
+		State: HandleQueued, RequestID: "Q7", Owner: "job-7", Ask: leaseapi.Ask{Type: "aws"}, Proxy: "http://proxy", TTL: 5 * time.Minute,
 		Earlier: []Owed{
 			{RequestID: "P6", Owner: "job-7", Proxy: "http://old", Store: "S1", Leases: []Lease{{Name: "install-2", Generation: 3}}, NotAfter: format0At, Unsent: true},
 			{RequestID: "P5", Owner: "job-7", Proxy: "http://v1", Leases: []Lease{{Name: "install-9"}}, Unconfirmed: true},

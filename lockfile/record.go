@@ -59,18 +59,10 @@ func (o Owed) Names() []string { return Names(o.Leases) }
 // Record is the content of a handle. The zero Record means that there is no handle. A bare
 // handle, which is names and nothing else, has HandleHeld and Leases without generations.
 type Record struct {
-	State     HandleState `json:"state,omitempty"`
-	RequestID string      `json:"request_id,omitempty"`
-	Owner     string      `json:"owner,omitempty"`
-	Type      string      `json:"type,omitempty"`
-	Count     int         `json:"count,omitempty"` // as requested; zero: not given
-	Items     int         `json:"items,omitempty"` // as requested; only if HasItems is set
-	HasItems  bool        `json:"has_items,omitempty"`
-	Key       string      `json:"key,omitempty"`
-	Name      string      `json:"name,omitempty"`     // the one that was requested; empty: any
-	KeyMode   string      `json:"key_mode,omitempty"` // read or write, as requested; empty: not given
-	// Also are the other types that the request asks for.
-	Also []leaseapi.Also `json:"also,omitempty"`
+	State        HandleState `json:"state,omitempty"`
+	RequestID    string      `json:"request_id,omitempty"`
+	Owner        string      `json:"owner,omitempty"`
+	leaseapi.Ask             // as requested
 
 	Units   int    `json:"units,omitempty"`   // of a counted pool that the lease holds; zero: the pool is listed
 	Resizes int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them

@@ -5,14 +5,15 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 var fullRecord = Record{
 	State:      HandleReleasing,
 	RequestID:  "r2",
 	Owner:      "https://ci/job/7",
-	Type:       "aws",
-	Count:      2,
+	Ask:        leaseapi.Ask{Type: "aws", Count: 2},
 	Proxy:      "http://proxy",
 	TTL:        5 * time.Minute,
 	Leases:     []Lease{{Name: "a", Generation: 18446744073709551615}, {Name: "b"}},

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Why an Acquire gets no lease.
@@ -98,6 +100,20 @@ type Ask struct {
 	// the pace or the end of a pause, and may exceed the limit by the overcommit of the pool;
 	// see [Config]. It waits for its key.
 	Overcommit bool
+}
+
+// Set makes a what a client asks for. Weighted says that it knows units. The error is that of
+// [ParseCoalesce].
+func (a *Ask) Set(to *leaseapi.Ask, weighted bool) (err error) {
+	if a.Count = to.Count; !weighted {
+		a.Count = max(a.Count, 1)
+	}
+	a.Items, a.HasItems, a.Weighted = to.Items, to.HasItems, weighted
+	a.Key, a.ReadsKey, a.Name = to.Key, to.KeyMode == leaseapi.KeyRead, to.Name
+	a.Also, a.Priority, a.Overcommit = JoinAlso(to.Also), to.Priority, to.Overcommit
+	a.Variant = to.Variant
+	a.Coalesce, err = ParseCoalesce(to.Coalesce)
+	return err
 }
 
 // Request is the argument of [Set.Acquire]. A request with a known ID must repeat the first

@@ -244,15 +244,8 @@ func (a *acquisition) prepare(req *http.Request) error {
 		v.Set(leaseapi.ParamCount, strconv.Itoa(a.count()))
 	}
 	if !a.oneByOne {
-		r.addUnits(v)
-		v.Set(leaseapi.ParamRequestID, r.RequestID)
+		r.encode(v)
 		v.Set(leaseapi.ParamWait, max(0, Until(a.patience.end)).Round(time.Millisecond).String())
-		if r.Owner != "" {
-			v.Set(leaseapi.ParamOwner, r.Owner)
-		}
-		if r.TTL > 0 {
-			v.Set(leaseapi.ParamTTL, r.TTL.String())
-		}
 		req.Header.Set(leaseapi.HeaderCheck, leaseapi.Checksum(v))
 	}
 	u := *req.URL // a copy: an earlier attempt may still use the URL
@@ -297,7 +290,7 @@ func (a *acquisition) observe(o outcome) {
 		}
 	case queued:
 		a.pending = true
-		a.client.learn(wireIDs)
+		a.client.learn(leaseapi.WireIDs)
 		a.last.place.Page = a.client.pageURL(a.last.place.Page)
 		a.noteQueued(a.last.place)
 	case granted:
@@ -332,9 +325,9 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 	switch {
 	case a.oneByOne: // there was no id to repeat
 	case reply.RequestID == a.request.RequestID:
-		a.client.learn(wireIDs)
+		a.client.learn(leaseapi.WireIDs)
 	case reply.RequestID == "":
-		a.client.learn(wireNames)
+		a.client.learn(leaseapi.WireNames)
 	}
 }
 

@@ -40,13 +40,13 @@ func TestAcquireFaults(t *testing.T) {
 	nothing := fault{status: 500, body: `Failed to acquire lease "t": resources not found`}
 	bubble(t, "an attempt that did not leave, after one that did", func(t *testing.T) {
 		c, _ := serve(t, newVersion1(t, "a"), nothing, dialRefused, resetAtOnce)
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		want(t, err)
 	})
 	bubble(t, "the kind of the proxy is asked for once", func(t *testing.T) {
 		h := &counting{Handler: newOurs(t, "a")}
 		c, _ := serve(t, h, badGateway, fault{}, badGateway, badGateway)
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		want(t, err)
 		if h.asked != 1 {
 			t.Errorf("asked %d times", h.asked)
@@ -61,9 +61,9 @@ func TestAcquireMisrouted(t *testing.T) {
 		lost := fault{status: 404, body: "default backend - 404"}
 		c, _ := serve(t, s, fault{}, lost, lost)
 		s.freeAfter(time.Minute, "a")
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
-		_, err = c.Acquire(t.Context(), Request{Type: "none", Count: 1, Wait: time.Hour})
+		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "none", Count: 1}, Wait: time.Hour})
 		want(t, err, ErrUnknownType)
 	})
 }
@@ -104,7 +104,7 @@ func TestAcquireRandomFaults(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			begun := time.Now()
-			g, err := c.Acquire(ctx, Request{Type: "t", Count: count, Wait: wait})
+			g, err := c.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: count}, Wait: wait})
 			checkTook(t, time.Since(begun), min(wait, patience), err)
 			time.Sleep(time.Minute) // until the busy names are free
 			held, queued := v.state()
@@ -121,7 +121,7 @@ func TestAcquireRandomFaults(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			begun := time.Now()
-			g, err := c.Acquire(ctx, Request{Type: "t", Count: count, RequestID: "id", Wait: wait})
+			g, err := c.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: count}, RequestID: "id", Wait: wait})
 			checkTook(t, time.Since(begun), min(wait, patience), err)
 			time.Sleep(time.Minute)
 			held, queued := s.state()
@@ -174,7 +174,7 @@ func TestAcquireDoubtfulRefusal(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			taken := false
-			_, err = c.Acquire(ctx, Request{Type: "t", Count: 1, Wait: time.Minute, OnTaken: func() { taken = true }, OnRetry: func(err error) {
+			_, err = c.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute, OnTaken: func() { taken = true }, OnRetry: func(err error) {
 				if errors.Is(err, syscall.ECONNREFUSED) {
 					cancel()
 				}
@@ -194,7 +194,7 @@ func TestUnknownTypeOfSilentProxy(t *testing.T) {
 		unknown := fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}
 		c, _ := serve(t, newVersion1(t), unknown, hanging, hanging)
 		begun := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err, ErrUnknownType)
 		if took := time.Since(begun); took > cancelTime {
 			t.Errorf("took %s", took)

@@ -11,7 +11,7 @@ import (
 
 // A grant of several types is taken only if it is all that was asked for, in the order of the types.
 func TestGrantOfSeveralTypes(t *testing.T) {
-	request := Request{Type: "a", Count: 2, RequestID: "R", Also: []leaseapi.Also{{Type: "b"}, {Type: "u", Count: 3}}}
+	request := Request{Ask: leaseapi.Ask{Type: "a", Count: 2, Also: []leaseapi.Also{{Type: "b"}, {Type: "u", Count: 3}}}, RequestID: "R"}
 	lease := func(typ, name string, units int) leaseapi.Lease {
 		return leaseapi.Lease{Name: name, Generation: 1, Type: typ, Units: units}
 	}
@@ -43,7 +43,7 @@ func TestGrantOfSeveralTypes(t *testing.T) {
 			t.Errorf("%s: %+v", tt.what, g)
 		}
 	}
-	first := Request{Type: "u", RequestID: "R", Also: []leaseapi.Also{{Type: "b"}}}
+	first := Request{Ask: leaseapi.Ask{Type: "u", Also: []leaseapi.Also{{Type: "b"}}}, RequestID: "R"}
 	g, err := newGrant(&first, 1, leaseapi.AcquireReply{RequestID: "R", Wire: 4, TTL: 1e9, Names: []string{"u-1", "b-0"}, Leases: []leaseapi.Lease{u, b}})
 	if err != nil || g.Units != 3 {
 		t.Errorf("units of the first type: %+v, %v", g, err)
@@ -53,7 +53,7 @@ func TestGrantOfSeveralTypes(t *testing.T) {
 // A request of several types is sent only to a proxy of wire 4. One that grants the first type alone
 // all the same gets its lease back.
 func TestSeveralTypesNeedWire4(t *testing.T) {
-	request := Request{Type: "t", RequestID: "R", Wait: time.Minute, Also: []leaseapi.Also{{Type: "b"}, {Type: "c", Count: 2}}}
+	request := Request{Ask: leaseapi.Ask{Type: "t", Also: []leaseapi.Also{{Type: "b"}, {Type: "c", Count: 2}}}, RequestID: "R", Wait: time.Minute}
 	for name, wire := range map[string]int{"wire 3": 3, "wire 4": 0} {
 		bubble(t, name, func(t *testing.T) {
 			proxy := newOurs(t, "a")
@@ -75,8 +75,8 @@ func TestSeveralTypesNeedWire4(t *testing.T) {
 	}
 	c, _ := serve(t, newOurs(t, "a"))
 	for _, r := range []Request{
-		{Also: []leaseapi.Also{{Type: "t"}}}, {Also: []leaseapi.Also{{Type: ""}}}, {Also: []leaseapi.Also{{Type: "b"}}, Overcommit: true},
-		{Also: []leaseapi.Also{{Type: "b"}}, Key: "k", Coalesce: leaseapi.CoalesceJoin, Variant: "v"},
+		{Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "t"}}}}, {Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: ""}}}}, {Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "b"}}, Overcommit: true}},
+		{Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "b"}}, Key: "k", Coalesce: leaseapi.CoalesceJoin, Variant: "v"}},
 	} {
 		r.Type = "t"
 		if _, err := c.Acquire(t.Context(), r); err == nil {

@@ -201,7 +201,7 @@ func (j *badJob) acquire(ctx context.Context, replaces []leaseapi.Lease) {
 		j.owners++
 		j.owner, j.leases, j.unclear = fmt.Sprintf("%s-%d", j.name, j.owners), nil, false
 	}
-	r := Request{Type: "names", Count: 1 + j.random.IntN(2), Owner: j.owner, TTL: badTTL, Replaces: replaces}
+	r := Request{Ask: leaseapi.Ask{Type: "names", Count: 1 + j.random.IntN(2)}, Owner: j.owner, TTL: badTTL, Replaces: replaces}
 	switch j.random.IntN(6) {
 	case 0, 1:
 		r.Type, r.Count = "units", 1+j.random.IntN(8)

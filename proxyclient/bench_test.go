@@ -32,7 +32,7 @@ func BenchmarkPair(b *testing.B) {
 		defer c.Close()
 		b.ReportAllocs()
 		for b.Loop() {
-			g, err := c.Acquire(b.Context(), Request{Type: "t", Count: 1, Owner: "job", Wait: time.Hour})
+			g, err := c.Acquire(b.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Owner: "job", Wait: time.Hour})
 			if err != nil {
 				b.Fatal(err)
 			}

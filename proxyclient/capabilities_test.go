@@ -53,7 +53,7 @@ func (c *counting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // The client asks at most once what a proxy can do, and not at all after an answer has
 // proven it. A 404 proves it only for the call that got it.
 func TestCapabilities(t *testing.T) {
-	one := Request{Type: "t", Count: 1, Wait: time.Minute}
+	one := Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute}
 	acquire := func(t *testing.T, c *Client) {
 		t.Helper()
 		_, err := c.Acquire(t.Context(), one)
@@ -140,7 +140,7 @@ func TestCapabilities(t *testing.T) {
 			}
 			s.ServeHTTP(w, r)
 		}))
-		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Wait: time.Minute})
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Wait: time.Minute})
 		want(t, err)
 		if !g.Capabilities.Renews() || len(s.acquires) != 1 {
 			t.Errorf("got %+v by %q", g, s.acquires)
@@ -158,7 +158,7 @@ func TestCapabilities(t *testing.T) {
 			v.ServeHTTP(w, r)
 		}))
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Wait: time.Minute})
 		want(t, err)
 		if time.Since(start) != 0 || healths != 1 {
 			t.Errorf("took %s, and %d questions for its health", time.Since(start), healths)
@@ -192,7 +192,7 @@ func TestCapabilities(t *testing.T) {
 // meanwhile that the proxy recognises ids.
 func TestAcquireEachNeverRepeats(t *testing.T) {
 	a := acquisition{client: &Client{}, request: Request{RequestID: "id"}, oneByOne: true}
-	a.client.learn(wireIDs)
+	a.client.learn(leaseapi.WireIDs)
 	if a.mayRepeat(outcome{err: errors.New("broken pipe"), sent: true}) || a.next() != identify {
 		t.Error("an ambiguous request without an id would be repeated")
 	}

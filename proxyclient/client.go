@@ -76,7 +76,7 @@ func (c *Client) noteServer(o outcome) error {
 	if o.err != nil || o.answer.Response == nil {
 		return nil
 	}
-	if wire, err := strconv.Atoi(o.Header.Get(leaseapi.HeaderWire)); err == nil && wire >= wireSwaps {
+	if wire, err := strconv.Atoi(o.Header.Get(leaseapi.HeaderWire)); err == nil && wire >= leaseapi.WireSwaps {
 		c.wire.Store(int64(wire))
 	}
 	id := o.Header.Get(leaseapi.HeaderStore)
@@ -97,8 +97,8 @@ func (c *Client) known() Capabilities { return Capabilities{wire: int(c.wire.Loa
 // 404 that a gateway may have sent: a request may be sent twice to a proxy that is known
 // to recognise it.
 func (c *Client) learn(wire int) {
-	if wire == wireNames {
-		c.wire.Store(wireNames) // the server was replaced by an older one
+	if wire == leaseapi.WireNames {
+		c.wire.Store(leaseapi.WireNames) // the server was replaced by an older one
 		return
 	}
 	for {

@@ -59,7 +59,7 @@ func grant(w http.ResponseWriter, r *http.Request) { io.WriteString(w, `{"names"
 
 func acquireA(t *testing.T, c *Client) {
 	t.Helper()
-	g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+	g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 	if err != nil || len(g.Leases) != 1 || g.Leases[0].Name != "a" {
 		t.Fatalf("got %+v, %v", g, err)
 	}
@@ -119,7 +119,7 @@ func TestTLS(t *testing.T) {
 	}
 	defer c.Close()
 	retries := 0
-	_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnRetry: func(error) { retries++ }})
+	_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour, OnRetry: func(error) { retries++ }})
 	if err == nil || retries != 0 || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnconfirmed) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("after %d retries: %v", retries, err)
 	}
@@ -196,7 +196,7 @@ func TestTLSReset(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		want(t, err, ErrUnconfirmed)
 		if posts.Load() != 1 {
 			t.Errorf("sent %d times", posts.Load())
@@ -230,7 +230,7 @@ func TestStaleConnection(t *testing.T) {
 		v := newVersion1(t, "a", "b")
 		c, m := serve(t, v)
 		for range 2 {
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 			want(t, err)
 			time.Sleep(serverIdle + time.Second)
 		}
@@ -246,7 +246,7 @@ func TestStaleConnection(t *testing.T) {
 			}
 			c, m := serve(t, h)
 			for range 2 {
-				_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+				_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 				want(t, err)
 			}
 			if m.dials != dials {

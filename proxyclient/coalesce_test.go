@@ -19,7 +19,7 @@ func TestCoalesced(t *testing.T) {
 	joined := said(202, `{"request_id":"R","reason":"joined","follows":"L"}`, 25*time.Second)
 	queued := said(202, `{"request_id":"R","place":1,"length":1,"reason":"full"}`, 25*time.Second)
 	ended := said(410, `{"type":"urn:leasectl:problem:coalesced","exit_code":4}`, 0)
-	request := Request{Type: "t", Key: "k", Coalesce: leaseapi.CoalesceOnce, Variant: "v", RequestID: "R", Wait: 30 * time.Second}
+	request := Request{Ask: leaseapi.Ask{Type: "t", Key: "k", Coalesce: leaseapi.CoalesceOnce, Variant: "v"}, RequestID: "R", Wait: 30 * time.Second}
 	bubble(t, "joined", func(t *testing.T) {
 		c, _ := serve(t, nil, health, joined, joined, joined, joined, ended)
 		_, err := c.Acquire(t.Context(), request)
@@ -50,7 +50,7 @@ func TestCoalesced(t *testing.T) {
 	bubble(t, "joined by a proxy that was not asked for it", func(t *testing.T) {
 		c, _ := serve(t, newOurs(t), joined, joined, joined)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", RequestID: "R", Wait: 30 * time.Second})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, RequestID: "R", Wait: 30 * time.Second})
 		want(t, err, ErrExhausted)
 		if d := time.Since(start); d > time.Minute {
 			t.Errorf("took %s", d)

@@ -135,7 +135,7 @@ func TestReplacedAuthority(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour}); err == nil || !strings.Contains(err.Error(), "certificate") {
+	if _, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour}); err == nil || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("an authority that the file does not have: %v", err)
 	}
 }

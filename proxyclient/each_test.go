@@ -14,7 +14,7 @@ import (
 
 // Several leases of a version-1 proxy: all of them, or none.
 func TestAcquireEach(t *testing.T) {
-	request := Request{Type: "t", Count: 3, RequestID: "id", Wait: time.Hour}
+	request := Request{Ask: leaseapi.Ask{Type: "t", Count: 3}, RequestID: "id", Wait: time.Hour}
 	bubble(t, "granted", func(t *testing.T) {
 		v := newVersion1(t, "a", "b", "c", "d")
 		c, _ := serve(t, v)
@@ -122,7 +122,7 @@ func TestAcquireEach(t *testing.T) {
 		v.wait = 50 * time.Second
 		c, _ := serve(t, v)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 3, Wait: 10 * time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 3}, Wait: 10 * time.Minute})
 		want(t, err, ErrExhausted)
 		if held, _ := v.state(); len(held) > unknown(err) || time.Since(start) > 10*time.Minute+answerTime {
 			t.Errorf("%v held after %s: %v", held, time.Since(start), err)
@@ -132,7 +132,7 @@ func TestAcquireEach(t *testing.T) {
 		v := newVersion1(t, "a", "b")
 		c, _ := serve(t, v)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 3, Wait: holdTime + minBackoff})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 3}, Wait: holdTime + minBackoff})
 		want(t, err, ErrExhausted)
 		if held, _ := v.state(); len(held) != 0 || time.Since(start) != holdTime {
 			t.Errorf("%v held after %s: %v", held, time.Since(start), err)

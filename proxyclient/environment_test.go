@@ -23,7 +23,7 @@ func acquireChild() {
 		return
 	}
 	wait, _ := time.ParseDuration(os.Getenv("TEST_WAIT"))
-	g, err := c.Acquire(noDeadline, Request{Type: "t", Count: 1, Wait: wait})
+	g, err := c.Acquire(noDeadline, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: wait})
 	fmt.Println(g != nil, err)
 }
 

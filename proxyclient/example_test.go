@@ -41,7 +41,7 @@ func Example() {
 	defer client.Close()
 
 	ctx := context.Background()
-	grant, err := client.Acquire(ctx, proxyclient.Request{Type: "install", Count: 1, Owner: "job-1", TTL: 5 * time.Minute, Wait: time.Hour})
+	grant, err := client.Acquire(ctx, proxyclient.Request{Ask: leaseapi.Ask{Type: "install", Count: 1}, Owner: "job-1", TTL: 5 * time.Minute, Wait: time.Hour})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -90,7 +90,7 @@ func Example_servers() {
 		return
 	}
 	defer client.Close()
-	grant, err := client.Acquire(context.Background(), proxyclient.Request{Type: "install", Count: 1, Owner: "job-1", Wait: time.Minute})
+	grant, err := client.Acquire(context.Background(), proxyclient.Request{Ask: leaseapi.Ask{Type: "install", Count: 1}, Owner: "job-1", Wait: time.Minute})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -110,7 +110,7 @@ func ExampleClient_Acquire() {
 	}
 	defer client.Close()
 	ctx := context.Background()
-	first, err := client.Acquire(ctx, proxyclient.Request{Type: "install", Count: 1, Owner: "job-1"})
+	first, err := client.Acquire(ctx, proxyclient.Request{Ask: leaseapi.Ask{Type: "install", Count: 1}, Owner: "job-1"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -121,7 +121,7 @@ func ExampleClient_Acquire() {
 		releases.Go(func() { client.Release(ctx, proxyclient.Releasing(first.Leases, "job-1")) })
 	})
 	second, err := client.Acquire(ctx, proxyclient.Request{
-		Type: "install", Count: 1, Owner: "job-2", Wait: time.Hour,
+		Ask: leaseapi.Ask{Type: "install", Count: 1}, Owner: "job-2", Wait: time.Hour,
 		OnQueued: func(q leaseapi.Queued) {
 			fmt.Println("place", q.Place)
 			release()

@@ -228,7 +228,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = err
 	}
 	if o.notLeader() {
-		x.client.learn(wireIDs) // older servers do not have this answer
+		x.client.learn(leaseapi.WireIDs) // older servers do not have this answer
 	}
 	return o
 }

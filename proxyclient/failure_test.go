@@ -73,8 +73,8 @@ func TestWaitEndsWithoutAnAnswer(t *testing.T) {
 		"refused":                   {dialRefused, Request{}},
 		"lost, refused":             {lostRequest, Request{}},
 		"lost late, refused":        {late, Request{}},
-		"several, late, refused":    {late, Request{Count: 2}},
-		"a key, late, refused":      {late, Request{Key: "k"}},
+		"several, late, refused":    {late, Request{Ask: leaseapi.Ask{Count: 2}}},
+		"a key, late, refused":      {late, Request{Ask: leaseapi.Ask{Key: "k"}}},
 		"half an answer, refused":   {halfAnAnswer, Request{}},
 		"an answer stalls, refused": {stalledAnswer, Request{}},
 	} {

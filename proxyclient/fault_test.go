@@ -182,7 +182,7 @@ func came(t *testing.T, err, wanted error, held, wantHeld int) string {
 func acquireOurs(t *testing.T, row faultRow) string {
 	s := newOurs(t, "a", "b")
 	c, _ := serve(t, s, row.f)
-	g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+	g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 	synctest.Wait()
 	held, queued := s.state()
 	if queued != 0 || err == nil && len(g.Leases) != 1 {
@@ -194,7 +194,7 @@ func acquireOurs(t *testing.T, row faultRow) string {
 func acquireVersion1(t *testing.T, row faultRow) string {
 	v := newVersion1(t, "a", "b")
 	c, _ := serve(t, v, row.f)
-	g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+	g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 	synctest.Wait()
 	held, queued := v.state()
 	if queued != 0 || err == nil && len(g.Leases) != 1 {

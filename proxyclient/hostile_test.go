@@ -40,7 +40,7 @@ func TestHostileNames(t *testing.T) {
 			v := newVersion1(t, "a")
 			v.reply = `{"names":` + tt.names + `}`
 			c, _ := serve(t, v)
-			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+			g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 			if (err != nil) != tt.bad {
 				t.Fatalf("got %v, %v", g, err)
 			}
@@ -77,7 +77,7 @@ func TestHostileNames(t *testing.T) {
 				}
 				s.ServeHTTP(w, r)
 			}))
-			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, RequestID: "id", Wait: time.Minute})
+			g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, RequestID: "id", Wait: time.Minute})
 			if err == nil {
 				t.Fatalf("granted %+v", g)
 			}
@@ -99,7 +99,7 @@ func TestHostileNamesThatStay(t *testing.T) {
 		v.reply = `{"names":["a\n","a"]}`
 		v.broken = 1000
 		c, _ := serve(t, v)
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: time.Minute})
 		u, ok := errors.AsType[*UnconfirmedError](err)
 		if !ok || !slices.Equal(u.Names, []string{"a\n", "a"}) || u.RequestID != "id" {
 			t.Errorf("error %v", err)
@@ -120,7 +120,7 @@ func TestErrorText(t *testing.T) {
 		bubble(t, tt.name, func(t *testing.T) {
 			refused := fault{status: 400, body: tt.body, header: http.Header{"Content-Type": {tt.contentType}}}
 			c, _ := serve(t, nil, refused, refused) // a doubtful answer is asked for twice
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 			if err == nil || err.Error() != "acquire: "+tt.want {
 				t.Errorf("error %q, want %q", err, tt.want)
 			}
@@ -136,7 +136,7 @@ func TestErrorText(t *testing.T) {
 	} {
 		bubble(t, "redirect to "+to, func(t *testing.T) {
 			c, _ := serve(t, newOurs(t), fault{status: 302, header: http.Header{"Location": {to}}})
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 			if err == nil || err.Error() != "acquire: "+says || errors.Is(err, ErrWantsTLS) != strings.HasSuffix(says, "it speaks https") {
 				t.Errorf("%v, want %s", err, says)
 			}
@@ -151,12 +151,12 @@ func TestErrorText(t *testing.T) {
 	})
 	bubble(t, "token", func(t *testing.T) {
 		c, _ := serve(t, nil, status(401), status(401))
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 		if err == nil || !strings.Contains(err.Error(), "wants a token") {
 			t.Errorf("error %v", err)
 		}
 		c.file.token = "secret"
-		_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 		if err == nil || !strings.Contains(err.Error(), "refused the token") || strings.Contains(err.Error(), "secret") {
 			t.Errorf("error %v", err)
 		}
@@ -165,14 +165,14 @@ func TestErrorText(t *testing.T) {
 
 // Invalid requests are refused before they are sent.
 func TestAcquireRequestChecked(t *testing.T) {
-	good := Request{Type: "t", Count: 1, RequestID: "aZ0-_~."}
+	good := Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "aZ0-_~."}
 	for name, change := range map[string]func(*Request){
 		"":                    func(*Request) {},
 		"no type":             func(r *Request) { r.Type = "" },
 		"long type":           func(r *Request) { r.Type = strings.Repeat("t", leaseapi.MaxName+1) },
 		"negative count":      func(r *Request) { r.Count = -1 },
-		"count and items":     func(r *Request) { r.Items = new(int) },
-		"negative items":      func(r *Request) { r.Count, r.Items = 0, new(-1) },
+		"count and items":     func(r *Request) { r.HasItems = true },
+		"negative items":      func(r *Request) { r.Count, r.Items, r.HasItems = 0, -1, true },
 		"long key":            func(r *Request) { r.Key = strings.Repeat("k", leaseapi.MaxKey+1) },
 		"negative wait":       func(r *Request) { r.Wait = -1 },
 		"negative ttl":        func(r *Request) { r.TTL = -1 },

@@ -49,7 +49,7 @@ func TestAnswerBeforeCut(t *testing.T) {
 		_, err := c.Capabilities(t.Context())
 		want(t, err)
 		afterAnswer(c, answerTime)
-		_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1, RequestID: "id"})
+		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id"})
 		want(t, err)
 	})
 }
@@ -68,7 +68,7 @@ func TestCallbacksOneByOne(t *testing.T) {
 		want(t, err)
 		told := 0
 		_, err = c.Acquire(t.Context(), Request{
-			Type: "t", Count: 1, RequestID: "id",
+			Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id",
 			OnQueued:  func(leaseapi.Queued) { time.Sleep(2 * time.Second) },
 			OnTrouble: func(error, time.Time) { told++ },
 		})
@@ -91,7 +91,7 @@ func TestCallbacksOneByOne(t *testing.T) {
 				a.patience.mu.Unlock()
 			}
 		}
-		a.request = Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Second, OnQueued: func(leaseapi.Queued) { call(0) }}
+		a.request = Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: time.Second, OnQueued: func(leaseapi.Queued) { call(0) }}
 		a.patience = patience{
 			end: Now().Add(time.Second), limits: usualLimits,
 			onRetry:   func(error) { call(1) },

@@ -31,7 +31,7 @@ func TestPartOfAnAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_, err = c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+	_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 	want(t, err, ErrUnreachable)
 }
 

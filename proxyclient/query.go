@@ -29,7 +29,7 @@ func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 
 func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, err error) {
 	err = c.get(ctx, leaseapi.PathHealth, &h, p)
-	if err == nil && h.Wire < wireIDs {
+	if err == nil && h.Wire < leaseapi.WireIDs {
 		err = unsupported(leaseapi.PathHealth)
 	}
 	if err == nil {
@@ -48,7 +48,7 @@ func (c *Client) ensureWire(ctx context.Context, needs int, what string, p *pati
 	h, err := c.health(ctx, p)
 	switch {
 	case errors.Is(err, errors.ErrUnsupported):
-		return &OlderError{Proxy: c.name, Wire: wireNames, Needs: what, needs: needs}
+		return &OlderError{Proxy: c.name, Wire: leaseapi.WireNames, Needs: what, needs: needs}
 	case err == nil && h.Wire < needs:
 		return &OlderError{Proxy: c.name, Wire: h.Wire, Needs: what, needs: needs}
 	}
@@ -58,7 +58,7 @@ func (c *Client) ensureWire(ctx context.Context, needs int, what string, p *pati
 // CanSwap tells whether a request at the proxy may replace leases: see [Request]. It asks the
 // proxy if that is not known, as [Client.Health] does.
 func (c *Client) CanSwap(ctx context.Context) (bool, error) {
-	err := c.ensureWire(ctx, wireSwaps, "", &patience{limits: usualLimits})
+	err := c.ensureWire(ctx, leaseapi.WireSwaps, "", &patience{limits: usualLimits})
 	if errors.Is(err, ErrOlder) {
 		return false, nil
 	}
@@ -190,7 +190,7 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	case ctx.Err() != nil: // the question was cut short, and says nothing
 		return Capabilities{}, because(ctx, err)
 	}
-	return Capabilities{wire: wireNames}, nil
+	return Capabilities{wire: leaseapi.WireNames}, nil
 }
 
 // requestState is RequestState, and learns what the proxy can do. A proxy that recognises
@@ -210,11 +210,11 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	case o.err != nil:
 		return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 	case answers(o.answer):
-		c.learn(wireIDs)
+		c.learn(leaseapi.WireIDs)
 		r.Page = c.pageURL(r.Page)
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
-		c.learn(wireIDs)
+		c.learn(leaseapi.WireIDs)
 		return leaseapi.RequestReply{}, fmt.Errorf("%w %s", ErrUnknownRequest, id)
 	case o.StatusCode == http.StatusNotFound || o.StatusCode == http.StatusMethodNotAllowed:
 		return leaseapi.RequestReply{}, unsupported(leaseapi.PathRequests)
@@ -320,7 +320,7 @@ func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply le
 
 // Move gives a waiter another priority. Its reason is for the server's log.
 func (c *Client) Move(ctx context.Context, requestID string, priority int, reason string) (reply leaseapi.MoveReply, err error) {
-	if err := c.ensureWire(ctx, wireSwaps, "a move", &patience{limits: usualLimits}); err != nil {
+	if err := c.ensureWire(ctx, leaseapi.WireSwaps, "a move", &patience{limits: usualLimits}); err != nil {
 		return reply, fmt.Errorf("move: %w", err)
 	}
 	err = c.operate(ctx, "move", leaseapi.PathMove, leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason}, &reply)
@@ -334,7 +334,7 @@ func (c *Client) Move(ctx context.Context, requestID string, priority int, reaso
 // Reserve takes a name out of its pool for req.Owner, at once if it is free, else when its holder
 // ends. The errors are also [ErrUnknownName], if no pool has the name, and [ErrReserved].
 func (c *Client) Reserve(ctx context.Context, req leaseapi.ReserveRequest) (reply leaseapi.ReserveReply, err error) {
-	if err := c.ensureWire(ctx, wireSwaps, "a reservation", &patience{limits: usualLimits}); err != nil {
+	if err := c.ensureWire(ctx, leaseapi.WireSwaps, "a reservation", &patience{limits: usualLimits}); err != nil {
 		return reply, fmt.Errorf("reserve: %w", err)
 	}
 	err = c.operate(ctx, "reserve", leaseapi.PathReserve, req, &reply)

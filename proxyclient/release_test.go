@@ -41,7 +41,7 @@ func TestRelease(t *testing.T) {
 	bubble(t, "what answers for a server that is known to be ours", func(t *testing.T) {
 		s := newOurs(t, "a")
 		c, m := serve(t, s, fault{})
-		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 		want(t, err)
 		m.add(fault{status: 204}, fault{status: 200, body: `{"status":"ok"}`})
 		_, err = c.Release(releaseTimeout(t), Releasing(g.Leases, ""))
@@ -233,12 +233,12 @@ func TestReleaseStopsAtName(t *testing.T) {
 		v := newVersion1(t, "a")
 		c, _ := serve(t, v)
 		for range 2 {
-			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+			g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 			want(t, err)
 			_, err = c.Release(releaseTimeout(t), Releasing(g.Leases, ""))
 			want(t, err)
 		}
-		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 		want(t, err)
 		v.mu.Lock()
 		v.put("a") // by somebody else

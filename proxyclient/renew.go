@@ -321,7 +321,7 @@ func allReleased(lost []leaseapi.Lost) bool {
 // the lease holds, if the proxy sent them.
 func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi.ResizeReply, error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
-	if err := c.ensureWire(ctx, wireUnits, "a resize", p); err != nil {
+	if err := c.ensureWire(ctx, leaseapi.WireUnits, "a resize", p); err != nil {
 		return leaseapi.ResizeReply{}, fmt.Errorf("resize: %w", err)
 	}
 	reply, err := c.resize(ctx, r, p)
@@ -377,7 +377,7 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 // and [ErrOlder] if the proxy takes no reports.
 func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts bool, err error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
-	if err := c.ensureWire(ctx, wireUnits, "a report", p); err != nil {
+	if err := c.ensureWire(ctx, leaseapi.WireUnits, "a report", p); err != nil {
 		return false, fmt.Errorf("report: %w", err)
 	}
 	o := c.do(ctx, post(leaseapi.PathReport, r, idempotent{misrouted: true}), p)

@@ -220,7 +220,7 @@ func (s *session) ours(ctx context.Context) {
 	if _, err := s.client.Capabilities(ctx); err != nil {
 		s.failed("capabilities", err)
 	}
-	first := s.acquire(ctx, Request{Type: "units", Count: 10})
+	first := s.acquire(ctx, Request{Ask: leaseapi.Ask{Type: "units", Count: 10}})
 	if first == nil {
 		return
 	}
@@ -237,7 +237,7 @@ func (s *session) ours(ctx context.Context) {
 		}
 		decided = reply.Resizes
 	}
-	second := s.acquire(ctx, Request{Type: "units", Count: 7, Replaces: first.Leases})
+	second := s.acquire(ctx, Request{Ask: leaseapi.Ask{Type: "units", Count: 7}, Replaces: first.Leases})
 	if second == nil {
 		s.release(ctx, first.Leases)
 		return
@@ -247,7 +247,7 @@ func (s *session) ours(ctx context.Context) {
 	}
 	s.renew(ctx, second.Leases)
 	s.release(ctx, second.Leases)
-	if listed := s.acquire(ctx, Request{Type: "names", Count: 2}); listed != nil {
+	if listed := s.acquire(ctx, Request{Ask: leaseapi.Ask{Type: "names", Count: 2}}); listed != nil {
 		s.releaseNames(ctx, listed.Leases)
 	}
 }
@@ -364,7 +364,7 @@ func repeatAtVersion1(t *testing.T, network *repeater) {
 	var names []string
 	unknown := 0 // leases that may be held under unknown names
 	for range 2 {
-		g, err := c.Acquire(ctx, Request{Type: "t", Count: 1, Wait: time.Minute})
+		g, err := c.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		if u, ok := errors.AsType[*UnconfirmedError](err); ok {
 			unknown += u.Count
 			continue
@@ -465,7 +465,7 @@ func TestGatewayAddsParameters(t *testing.T) {
 			r.URL.RawQuery += "&from=gateway"
 			server.ServeHTTP(w, r)
 		}))
-		_, err = c.Acquire(t.Context(), Request{Type: "t", Wait: time.Minute})
+		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, Wait: time.Minute})
 		want(t, err)
 	})
 }

@@ -14,15 +14,7 @@ import (
 
 // Request says what to acquire.
 type Request struct {
-	Type  string
-	Count int  // leases, granted all or none; of a counted pool: units of one lease; zero: unset
-	Items *int // instead of Count: the pool's cost turns items into units; nil: unset
-	// Also are other types to take leases of in the same grant, all or none. Everything else is about
-	// Type. Not with Coalesce or Overcommit.
-	Also      []leaseapi.Also
-	Key       string        // two leases of a pool never have the same key, unless both read it; empty: no key
-	KeyMode   string        // [leaseapi.KeyRead] or [leaseapi.KeyWrite]; empty: the latter, or no key
-	Name      string        // of a listed pool: this one and no other, without a Key; empty: any
+	leaseapi.Ask
 	Owner     string        // holder of the leases; may be empty
 	RequestID string        // empty: Acquire makes a random one
 	TTL       time.Duration // requested TTL; zero: the default of the pool
@@ -30,14 +22,6 @@ type Request struct {
 	// Tried says that the request was made before with the same id and no Wait. It must
 	// be the same request to the proxy, and Wait is only the time for its answer.
 	Tried bool
-	// Coalesce is how the request merges with others of its Key, such as
-	// [leaseapi.CoalesceJoin]; empty: it does not merge. Variant identifies what its run
-	// does.
-	Coalesce, Variant string
-	// Overcommit asks for the lease although the pool is full or paused.
-	Overcommit bool
-	// Priority is how many steps the request goes ahead in the queue: see [leaseapi.CheckPriority].
-	Priority int
 	// Replaces are leases of Owner that end when the proxy takes the request into its queue. A
 	// request that is refused ends none. Not every proxy can do that: see
 	// [Client.CanSwap].
@@ -57,41 +41,10 @@ type Request struct {
 }
 
 func (r *Request) check() error {
-	if r.Count < 0 {
-		return fmt.Errorf("the count is %d, and must not be negative", r.Count)
-	}
 	if r.Wait < 0 || r.TTL < 0 {
 		return errors.New("wait and ttl must not be negative")
 	}
-	var key, items error
-	if r.Key != "" {
-		key = leaseapi.CheckKey(r.Key)
-	}
-	if r.KeyMode == leaseapi.KeyRead && (r.Key == "" || r.Coalesce != "") {
-		key = cmp.Or(key, errors.New("a key is there to read, without coalesce"))
-	}
-	if r.Name != "" {
-		key = cmp.Or(key, leaseapi.CheckName(r.Name))
-		if r.Key != "" || r.Count > 1 || r.Items != nil || r.Overcommit {
-			key = cmp.Or(key, errors.New("a request for a name is for one lease, without a key, items or overcommit"))
-		}
-	}
-	if r.Items != nil {
-		items = leaseapi.CheckItems(*r.Items)
-		if r.Count > 0 {
-			items = errors.New("a request has a count or items, not both")
-		}
-	}
-	if r.Coalesce != "" {
-		key = cmp.Or(key, leaseapi.CheckKey(r.Key), leaseapi.CheckVariant(r.Variant))
-	}
-	if len(r.Also) > 0 && (r.Coalesce != "" || r.Overcommit) {
-		key = cmp.Or(key, errors.New("several types are there without coalesce and overcommit"))
-	}
-	for _, a := range r.Also {
-		key = cmp.Or(key, leaseapi.CheckType(a.Type))
-	}
-	return errors.Join(leaseapi.CheckType(r.Type), leaseapi.CheckAlso(r.Type, r.Also), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID), key, items, leaseapi.CheckPriority(r.Priority))
+	return cmp.Or(r.Ask.Check(), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID))
 }
 
 // count returns how many leases to ask for from a proxy that knows no units.
@@ -100,25 +53,10 @@ func (r *Request) count() int { return max(r.Count, 1) }
 // needs returns the least wire on which the whole request is known, and names a part of the
 // request that needs it; zero: any wire.
 func (r *Request) needs() (wire int, what string) {
-	switch {
-	case len(r.Also) > 0:
-		return wireSwaps, "leases of several types at once"
-	case len(r.Replaces) > 0:
-		return wireSwaps, "a lease in the place of another"
-	case r.Name != "":
-		return wireSwaps, "a lease of a certain name"
-	case r.Priority != 0:
-		return wireSwaps, "a priority"
-	case r.KeyMode == leaseapi.KeyRead:
-		return wireSwaps, "a key that is read"
-	case r.Key != "":
-		return wireUnits, "a key"
-	case r.Items != nil:
-		return wireUnits, "a number of items"
-	case r.Overcommit:
-		return wireUnits, "overcommit"
+	if len(r.Replaces) > 0 {
+		return leaseapi.WireSwaps, "a lease in the place of another"
 	}
-	return 0, ""
+	return r.Ask.Needs()
 }
 
 // saysWire reports whether the request states the wire that it relies on: its count means
@@ -129,38 +67,21 @@ func (r *Request) saysWire() bool {
 	return wire > 0 || r.Count > 0 || r.Wait == 0 || r.Tried
 }
 
-// addUnits adds the parameters of wire 3 and later.
-func (r *Request) addUnits(v url.Values) {
+// encode adds the parameters that version 1 does not know, but those of an attempt.
+func (r *Request) encode(v url.Values) {
+	r.Ask.Encode(v)
+	v.Set(leaseapi.ParamRequestID, r.RequestID)
 	if r.saysWire() {
-		v.Set(leaseapi.ParamWire, strconv.Itoa(wireUnits))
+		v.Set(leaseapi.ParamWire, strconv.Itoa(leaseapi.WireUnits))
 	}
 	if len(r.Replaces) > 0 {
 		v.Set(leaseapi.ParamReplaces, leaseapi.FormatReplaces(r.Replaces))
 	}
-	if r.Key != "" {
-		v.Set(leaseapi.ParamKey, r.Key)
+	if r.Owner != "" {
+		v.Set(leaseapi.ParamOwner, r.Owner)
 	}
-	if r.Name != "" {
-		v.Set(leaseapi.ParamName, r.Name)
-	}
-	if r.KeyMode == leaseapi.KeyRead {
-		v.Set(leaseapi.ParamKeyMode, r.KeyMode)
-	}
-	if r.Items != nil {
-		v.Set(leaseapi.ParamItems, strconv.Itoa(*r.Items))
-	}
-	if r.Coalesce != "" {
-		v.Set(leaseapi.ParamCoalesce, r.Coalesce)
-		v.Set(leaseapi.ParamVariant, r.Variant)
-	}
-	for _, a := range r.Also {
-		v.Add(leaseapi.ParamAlso, a.String())
-	}
-	if r.Priority != 0 {
-		v.Set(leaseapi.ParamPriority, strconv.Itoa(r.Priority))
-	}
-	if r.Overcommit {
-		v.Set(leaseapi.ParamOvercommit, strconv.FormatBool(true))
+	if r.TTL > 0 {
+		v.Set(leaseapi.ParamTTL, r.TTL.String())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // A request has left if a byte was written on its connection for it. Bytes of earlier
@@ -61,7 +63,7 @@ func TestNeverReady(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() {
-			_, err := c.Acquire(ctx, Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour})
+			_, err := c.Acquire(ctx, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: time.Hour})
 			done <- err
 		}()
 		synctest.Wait()

@@ -101,7 +101,7 @@ func TestFindsTheLeader(t *testing.T) {
 			c, g := newGroup(t, tt.leader)
 			g.names = tt.says
 			start := time.Now()
-			got, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+			got, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 			want(t, err)
 			if asked := g.hosts(); !slices.Equal(asked, tt.asked) || time.Since(start) > 0 {
 				t.Errorf("asked %v in %v, want %v at once", asked, time.Since(start), tt.asked)
@@ -125,7 +125,7 @@ func TestElection(t *testing.T) {
 		time.AfterFunc(10*time.Minute, func() { g.lead("b.test") })
 		start := time.Now()
 		var last error
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
 			if last = err; err != nil && (!errors.Is(err, ErrNotLeader) || !since.Equal(start)) {
 				t.Errorf("told of %v since %v, want %v since %v", err, since, ErrNotLeader, start)
 			}
@@ -140,7 +140,7 @@ func TestElection(t *testing.T) {
 		c.servers.bases = c.servers.bases[:1]
 		time.AfterFunc(time.Minute, func() { g.lead("a.test") })
 		start, told := time.Now(), false
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
 			if errors.Is(err, ErrNotLeader) {
 				told = told || time.Since(start) > 50*time.Second
 				if !since.Equal(start) {
@@ -159,11 +159,11 @@ func TestElection(t *testing.T) {
 		r           Request
 		unconfirmed bool
 	}{
-		{"within its wait", false, Request{Type: "t", Count: 1, Wait: 5 * time.Minute}, false},
-		{"several", false, Request{Type: "t", Count: 2, Wait: 5 * time.Minute}, false},
-		{"one that does not wait", false, Request{Type: "t", Count: 1}, false},
-		{"several that do not wait", false, Request{Type: "t", Count: 2}, false},
-		{"servers that may have led when it came", true, Request{Type: "t", Count: 1, Wait: 5 * time.Minute}, true},
+		{"within its wait", false, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 5 * time.Minute}, false},
+		{"several", false, Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Wait: 5 * time.Minute}, false},
+		{"one that does not wait", false, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}}, false},
+		{"several that do not wait", false, Request{Ask: leaseapi.Ask{Type: "t", Count: 2}}, false},
+		{"servers that may have led when it came", true, Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 5 * time.Minute}, true},
 	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			c, g := newGroup(t, "")
@@ -186,7 +186,7 @@ func TestElection(t *testing.T) {
 	bubble(t, "one server does not answer, the others stand by", func(t *testing.T) {
 		c, g := newGroup(t, "", fault{}, fault{}, dialRefused, fault{}, dialRefused, fault{}, fault{}, resetInside)
 		time.AfterFunc(time.Minute, func() { g.lead("a.test") })
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 		_, err = c.Pools(t.Context())
 		want(t, err)
@@ -201,7 +201,7 @@ func TestElection(t *testing.T) {
 		c.servers.bases = c.servers.bases[:1]
 		time.AfterFunc(time.Minute, func() { g.lead("a.test") })
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour, OnTrouble: func(err error, since time.Time) {
 			if err != nil && since.Sub(start) != lost.delay {
 				t.Errorf("nobody leads since %v after the start, want %v", since.Sub(start), lost.delay)
 			}
@@ -214,7 +214,7 @@ func TestElection(t *testing.T) {
 		g.ours.free = nil
 		g.ours.mu.Unlock()
 		time.AfterFunc(40*time.Second, func() { g.lead("") })
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 5 * time.Minute})
 		want(t, err, ErrUnreachable)
 		want(t, err, ErrUnconfirmed) // the next leader may grant it
 	})
@@ -231,7 +231,7 @@ func TestElection(t *testing.T) {
 		time.AfterFunc(40*time.Second, func() { g.lead("") })
 		time.AfterFunc(45*time.Second, func() { g.lead("c.test") })
 		g.freeAfter(50*time.Second, "a")
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 	})
 }
@@ -330,7 +330,7 @@ func TestTwoStores(t *testing.T) {
 	bubble(t, "two", func(t *testing.T) {
 		c, g := newGroup(t, "b.test")
 		g.stores = map[string]string{"b.test": "TWO"}
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		want(t, err, ErrTwoStores)
 		_, err = c.Pools(t.Context())
 		want(t, err, ErrTwoStores)

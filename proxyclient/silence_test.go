@@ -17,7 +17,7 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-var hour = Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour}
+var hour = Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: time.Hour}
 
 // troubles records the calls of OnTrouble.
 type troubles struct {
@@ -121,7 +121,7 @@ func TestAcquireLostAnswerInTime(t *testing.T) {
 // leasectl's own proxy answers at the end of the wait. If it does not, but answers a
 // question, the request is sent once more, since the lease may be granted.
 func TestAcquireLostAnswerAtTheEnd(t *testing.T) {
-	short := Request{Type: "t", Count: 1, RequestID: "id", Wait: 10 * time.Second}
+	short := Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: 10 * time.Second}
 	silence := fault{hang: true, done: true}
 	bubble(t, "of a grant", func(t *testing.T) {
 		s := newOurs(t, "a")
@@ -194,7 +194,7 @@ func TestAcquireNeverAnswered(t *testing.T) {
 	})
 	bubble(t, "a short wait", func(t *testing.T) {
 		c, _ := serve(t, silent)
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Second})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 5 * time.Second})
 		want(t, err, ErrUnreachable)
 		if errors.Is(err, ErrExhausted) {
 			t.Error(err)
@@ -203,7 +203,7 @@ func TestAcquireNeverAnswered(t *testing.T) {
 	bubble(t, "which kind it is", func(t *testing.T) {
 		c, _ := serve(t, silent)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Wait: time.Hour})
 		want(t, err, ErrUnreachable)
 		if d := time.Since(start); d < maxTrouble || d > maxTrouble+quickTime+maxPause {
 			t.Errorf("took %s", d)
@@ -249,7 +249,7 @@ func TestAcquireErrorsOnly(t *testing.T) {
 			http.Error(w, `Failed to acquire lease "t": resources not found`, 500)
 		}))
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 5 * time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 5 * time.Minute})
 		want(t, err, ErrExhausted)
 		if d := time.Since(start); d < 5*time.Minute {
 			t.Errorf("took %s", d)
@@ -336,7 +336,7 @@ func TestBrokenConnectionsOnly(t *testing.T) {
 				}
 				panic(http.ErrAbortHandler)
 			}))
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 2 * time.Second})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 2 * time.Second})
 			want(t, err, ErrUnreachable, ErrUnconfirmed)
 		})
 	}

@@ -62,7 +62,7 @@ func (s *swapping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A request that replaces leases is sent only to a proxy that can do that. One answer of such a
 // proxy is enough to know it.
 func TestReplaces(t *testing.T) {
-	request := Request{Type: "t", Owner: "me", Wait: time.Minute}
+	request := Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "me", Wait: time.Minute}
 	bubble(t, "wire 4", func(t *testing.T) {
 		s := &swapping{wire: 4}
 		c, _ := serve(t, s)

@@ -250,7 +250,7 @@ func TestHoursOfTokens(t *testing.T) {
 			t.Fatal(err)
 		}
 		last = time.Now()
-		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, RequestID: "id", TTL: 5 * time.Minute, Wait: 4 * time.Hour})
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", TTL: 5 * time.Minute, Wait: 4 * time.Hour})
 		want(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 		defer cancel()

@@ -32,7 +32,7 @@ func (h *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // A client that needs nothing of wire 3 sends, byte for byte, the requests of wire-2
 // clients, and asks nothing before, whatever wire the proxy speaks.
 func TestRequestsAsBefore(t *testing.T) {
-	request := Request{Type: "t", Owner: "me", RequestID: "R", TTL: time.Hour, Wait: time.Minute}
+	request := Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "me", RequestID: "R", TTL: time.Hour, Wait: time.Minute}
 	const acquired = "POST /lease/acquire?count=1&owner=me&request_id=R&ttl=1h0m0s&type=t&wait=1m0s"
 	for name, tt := range map[string]struct {
 		proxy http.Handler
@@ -74,10 +74,10 @@ func TestRequestsAsBefore(t *testing.T) {
 func TestUnitsAreAskedFor(t *testing.T) {
 	for what, change := range map[string]func(*Request){
 		"key=k":           func(r *Request) { r.Key = "k" },
-		"items=0":         func(r *Request) { r.Items = new(int) },
+		"items=0":         func(r *Request) { r.HasItems = true },
 		"overcommit=true": func(r *Request) { r.Overcommit = true },
 	} {
-		request := Request{Type: "t", Wait: time.Minute}
+		request := Request{Ask: leaseapi.Ask{Type: "t"}, Wait: time.Minute}
 		change(&request)
 		bubble(t, what+" version 1", func(t *testing.T) {
 			v := newVersion1(t, "a")
@@ -92,7 +92,7 @@ func TestUnitsAreAskedFor(t *testing.T) {
 			s := newOurs(t, "a")
 			s.wire = 2
 			c, _ := serve(t, s)
-			c.learn(wireIDs) // from an answer that proved no more
+			c.learn(leaseapi.WireIDs) // from an answer that proved no more
 			_, err := c.Acquire(t.Context(), request)
 			want(t, err, ErrOlder)
 			if !strings.Contains(err.Error(), "needs a lease proxy of wire 3 or later, and http://proxy.test speaks wire 2: nothing was sent") {
@@ -138,8 +138,8 @@ func TestGrantOfOlderProxy(t *testing.T) {
 		s := newOurs(t, "a")
 		s.wire = 2
 		c, _ := serve(t, s)
-		c.learn(wireUnits)
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Key: "k", Wait: time.Minute})
+		c.learn(leaseapi.WireUnits)
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Key: "k"}, Wait: time.Minute})
 		want(t, err, ErrOlder)
 		if held, _ := s.state(); held != 0 || len(s.released) != 1 {
 			t.Errorf("%d held, %d releases", held, len(s.released))
@@ -161,7 +161,7 @@ func TestCountOfUnits(t *testing.T) {
 				s.free = s.free[:1]
 			}
 			c, _ := serve(t, s)
-			g, err := c.Acquire(t.Context(), Request{Type: "t", Count: tt.count, Wait: time.Minute})
+			g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: tt.count}, Wait: time.Minute})
 			if (err == nil) != tt.ok {
 				t.Fatalf("got %+v, %v", g, err)
 			}
@@ -180,7 +180,7 @@ func TestRefusalTells(t *testing.T) {
 		c, m := serve(t, newOurs(t), fault{status: 503, body: body, header: http.Header{
 			"Content-Type": {leaseapi.ContentTypeProblem}, "Retry-After": {"240"}}})
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t"})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}})
 		want(t, err, ErrExhausted)
 		var e *ExhaustedError
 		if !errors.As(err, &e) || e.Last == nil || e.Last.Place != 3 || e.Last.Oldest.Name != "a" {
@@ -249,9 +249,9 @@ func TestLostRefusalOfAResize(t *testing.T) {
 			want(t, err)
 			t.Cleanup(func() { server.Close() })
 			c, m := serve(t, server, fault{}, fault{})
-			lease, err := c.Acquire(t.Context(), Request{Type: "t", Count: 4})
+			lease, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 4}})
 			want(t, err)
-			other, err := c.Acquire(t.Context(), Request{Type: "t", Count: 5})
+			other, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 5}})
 			want(t, err)
 			l := lease.Leases[0]
 			m.add(lostAnswer)
@@ -284,11 +284,11 @@ func TestStrayAnswerToAnAcquire(t *testing.T) {
 		want(t, err)
 		t.Cleanup(func() { server.Close() })
 		c, m := serve(t, server, fault{})
-		first, err := c.Acquire(t.Context(), Request{Type: "t", Owner: "o"})
+		first, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "o"})
 		want(t, err)
 		m.add(fault{status: http.StatusBadRequest, body: textBadRequest, done: true}, dialRefused, dialRefused)
 		taken := false
-		_, err = c.Acquire(t.Context(), Request{Type: "t", Owner: "o", Replaces: first.Leases, OnTaken: func() { taken = true }})
+		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "o", Replaces: first.Leases, OnTaken: func() { taken = true }})
 		if err == nil || !taken {
 			t.Errorf("%v, and taken is %t", err, taken)
 		}

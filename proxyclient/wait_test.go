@@ -25,7 +25,7 @@ func TestAcquireQueued(t *testing.T) {
 		s.freeAfter(60*time.Second, "a", "b")
 		var places []int
 		start := time.Now()
-		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 2, Owner: "job", RequestID: "id", TTL: time.Minute, Wait: time.Hour,
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Owner: "job", RequestID: "id", TTL: time.Minute, Wait: time.Hour,
 			OnQueued: func(q leaseapi.Queued) {
 				places = append(places, q.Place)
 				if strings.ContainsRune(q.Oldest.Owner, '\x1b') {
@@ -57,7 +57,7 @@ func TestAcquireQueued(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		want(t, err, ErrExhausted)
 		if d := time.Since(start); d != time.Minute {
 			t.Errorf("took %s, want the wait", d)
@@ -73,7 +73,7 @@ func TestAcquireQueued(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 		want(t, err, ErrExhausted)
 		if time.Since(start) != 0 || len(s.acquires) != 1 {
 			t.Errorf("took %s and %d requests", time.Since(start), len(s.acquires))
@@ -84,7 +84,7 @@ func TestAcquireQueued(t *testing.T) {
 		c, _ := serve(t, s, fault{}, hanging)
 		s.freeAfter(time.Minute+time.Second, "a")
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 		if d := time.Since(start); d != time.Minute+time.Second {
 			t.Errorf("took %s", d)
@@ -100,7 +100,7 @@ func TestAcquireQueued(t *testing.T) {
 			}
 			answerJSON(w, 202, leaseapi.Queued{RequestID: r.URL.Query().Get("request_id")})
 		}))
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 10 * time.Second})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 10 * time.Second})
 		want(t, err, ErrExhausted)
 		if n > 110 {
 			t.Errorf("%d requests in 10s", n)
@@ -121,7 +121,7 @@ func TestAcquireCancelled(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s)
 		start := time.Now()
-		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour})
+		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: time.Hour})
 		want(t, err, cause)
 		if errors.Is(err, ErrUnconfirmed) || time.Since(start) != 40*time.Second {
 			t.Errorf("after %s: %v", time.Since(start), err)
@@ -134,7 +134,7 @@ func TestAcquireCancelled(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s, fault{}, fault{}, hanging, hanging, hanging)
 		start := time.Now()
-		_, err := c.Acquire(cancelAfter(t, 55*time.Second), Request{Type: "t", Count: 1, RequestID: "id", Wait: time.Hour})
+		_, err := c.Acquire(cancelAfter(t, 55*time.Second), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, RequestID: "id", Wait: time.Hour})
 		want(t, err, cause, ErrUnconfirmed)
 		if d := time.Since(start); d != 58*time.Second {
 			t.Errorf("took %s, want 3s after the end", d)
@@ -143,7 +143,7 @@ func TestAcquireCancelled(t *testing.T) {
 	bubble(t, "version 1", func(t *testing.T) {
 		v := newVersion1(t)
 		c, _ := serve(t, v)
-		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err, cause)
 		synctest.Wait()
 		if _, queued := v.state(); errors.Is(err, ErrUnconfirmed) || queued != 0 {
@@ -152,14 +152,14 @@ func TestAcquireCancelled(t *testing.T) {
 	})
 	bubble(t, "version 1 that answered an earlier question with an error", func(t *testing.T) {
 		c, _ := serve(t, newVersion1(t), badGateway)
-		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(cancelAfter(t, 40*time.Second), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err, ErrUnconfirmed)
 	})
 	bubble(t, "before anything was sent", func(t *testing.T) {
 		v := newVersion1(t)
 		c, m := serve(t, v)
 		m.Close()
-		_, err := c.Acquire(cancelAfter(t, 20*time.Second), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(cancelAfter(t, 20*time.Second), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err, cause)
 		if errors.Is(err, ErrUnconfirmed) {
 			t.Error(err)
@@ -168,7 +168,7 @@ func TestAcquireCancelled(t *testing.T) {
 	bubble(t, "version 1 that is tried", func(t *testing.T) {
 		c, _ := serve(t, newVersion1(t))
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}})
 		want(t, err, ErrExhausted)
 		if d := time.Since(start); errors.Is(err, ErrUnconfirmed) || d != noAnswerTime {
 			t.Errorf("took %s", d)
@@ -178,7 +178,7 @@ func TestAcquireCancelled(t *testing.T) {
 		v := newVersion1(t)
 		c, _ := serve(t, v)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		want(t, err, ErrExhausted)
 		if d := time.Since(start); errors.Is(err, ErrUnconfirmed) || d != time.Minute+noAnswerTime {
 			t.Errorf("took %s", d)
@@ -212,7 +212,7 @@ func TestAcquireUnreachable(t *testing.T) {
 				time.AfterFunc(tt.after, func() { m.Close() })
 			}
 			start := time.Now()
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: tt.wait})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: tt.wait})
 			want(t, err, tt.err)
 			if d := time.Since(start); d < tt.atLeast || d > tt.atMost {
 				t.Errorf("took %s, want %s to %s: %v", d, tt.atLeast, tt.atMost, err)
@@ -229,7 +229,7 @@ func TestAcquireUnreachable(t *testing.T) {
 				return nil, &net.OpError{Op: "dial", Net: "mem", Err: os.ErrDeadlineExceeded}
 			})
 			start := time.Now()
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: wait})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: wait})
 			want(t, err, ErrUnreachable)
 			u, _ := errors.AsType[*UnreachableError](err)
 			if errors.Is(err, ErrExhausted) || errors.Is(err, ErrUnconfirmed) || !u.Refused || time.Since(start) != wait+noAnswerTime {
@@ -245,7 +245,7 @@ func TestAcquireUnreachable(t *testing.T) {
 		}
 		var retries int
 		c, _ := serve(t, s, down...)
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour, OnRetry: func(error) { retries++ }})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour, OnRetry: func(error) { retries++ }})
 		want(t, err)
 		if retries != 10 {
 			t.Errorf("told of %d retries", retries)
@@ -255,7 +255,7 @@ func TestAcquireUnreachable(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s, dialRefused, fault{}, fault{}, fault{}, dialRefused)
 		s.freeAfter(2*time.Minute, "a")
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 	})
 	bubble(t, "a connection that breaks after an hour was not silent for an hour", func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestAcquireUnreachable(t *testing.T) {
 			time.Sleep(time.Hour)
 			panic(http.ErrAbortHandler)
 		}))
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 2 * time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 2 * time.Hour})
 		want(t, err, ErrUnconfirmed)
 		if errors.Is(err, ErrUnreachable) || asked == 0 || asked > 12 {
 			t.Errorf("asked %d times which kind it is: %v", asked, err)
@@ -308,7 +308,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 		bubble(t, fmt.Sprintf("%d %s of %s", tt.code, tt.after, tt.wait), func(t *testing.T) {
 			c, _ := serve(t, newOurs(t, "a"), busy(tt.code, tt.after))
 			start := time.Now()
-			_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: tt.wait})
+			_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: tt.wait})
 			want(t, err)
 			if d := time.Since(start); d != tt.took && (tt.took != 0 || d > maxPause) {
 				t.Errorf("took %s, want %s", d, tt.took)
@@ -320,7 +320,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 		f.header.Set("Date", "Mon, 01 Jan 2001 00:00:00 GMT")
 		c, _ := serve(t, newOurs(t, "a"), f)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 		if d := time.Since(start); d != 20*time.Second {
 			t.Errorf("took %s", d)
@@ -331,7 +331,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 		f.header.Set("Retry-After", "40")
 		c, _ := serve(t, newOurs(t, "a"), f)
 		start := time.Now()
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 		if d := time.Since(start); d >= leaseapi.ProvisionalTTL {
 			t.Errorf("took %s", d)
@@ -340,7 +340,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 	bubble(t, "longer than a renewal may take", func(t *testing.T) {
 		s := newOurs(t, "a")
 		c, _ := serve(t, s)
-		g, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Hour})
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Hour})
 		want(t, err)
 		c, _ = serve(t, s, busy(503, "45"))
 		ctx, cancel := context.WithTimeout(t.Context(), leaseapi.ProvisionalTTL)
@@ -355,7 +355,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 			w.Header().Set("Retry-After", "0")
 			http.Error(w, `Failed to acquire lease "t": resources not found`, http.StatusServiceUnavailable)
 		}))
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: 10 * time.Second})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 10 * time.Second})
 		want(t, err, ErrExhausted)
 		if limit := int(10*time.Second/(minPause/2)) + 1; n > limit {
 			t.Errorf("%d requests in 10s, want at most %d", n, limit)
@@ -369,7 +369,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 			}
 			problem(w, 503, leaseapi.Problem{Type: leaseapi.ProblemQueueFull, Detail: "the queue is full"})
 		}))
-		_, err := c.Acquire(t.Context(), Request{Type: "t", Count: 1, Wait: time.Minute})
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: time.Minute})
 		if err == nil || errors.Is(err, ErrExhausted) || errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "the queue is full") {
 			t.Errorf("error %v, want the last answer", err)
 		}

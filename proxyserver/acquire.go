@@ -133,7 +133,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 		answerNotInPool(w, t, p)
 	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit), errors.Is(err, pool.ErrOneName):
 		refuse(http.StatusBadRequest, err.Error())
-	case p.wire >= wireUnits && exhausted != nil:
+	case p.wire >= leaseapi.WireUnits && exhausted != nil:
 		answerExhausted(w, t.clock, exhausted)
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))

@@ -51,7 +51,7 @@ func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok
 	if raw := query.Get(leaseapi.ParamCount); raw != "" {
 		n, err := strconv.ParseUint(raw, 10, strconv.IntSize)
 		if err != nil {
-			http.Error(w, invalidParam(leaseapi.ParamCount, raw).Error(), http.StatusBadRequest)
+			http.Error(w, leaseapi.InvalidParam(leaseapi.ParamCount, raw).Error(), http.StatusBadRequest)
 			return p, false
 		}
 		if p.Count = int(min(n, math.MaxInt)); p.Count == 0 {
@@ -71,7 +71,7 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 	p.ID = query.Get(leaseapi.ParamRequestID)
 	p.Anonymous = p.ID == ""
 	p.wait = -1
-	p.ours = slices.ContainsFunc(oursOnly, query.Has)
+	p.ours = leaseapi.EncodesAsk(query) || slices.ContainsFunc(oursOnly, query.Has)
 	if query.Has(leaseapi.ParamRequestID) {
 		if err := leaseapi.CheckRequestID(p.ID); err != nil {
 			return err
@@ -92,155 +92,36 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 		}
 		p.Try = p.wait == 0
 	}
-	return p.parseUnits(query)
-}
-
-// oursOnly are the parameters that version 1 does not have.
-var oursOnly = []string{
-	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
-	leaseapi.ParamWire, leaseapi.ParamKey, leaseapi.ParamItems, leaseapi.ParamOvercommit,
-	leaseapi.ParamCoalesce, leaseapi.ParamVariant, leaseapi.ParamReplaces, leaseapi.ParamPriority,
-	leaseapi.ParamKeyMode, leaseapi.ParamAlso, leaseapi.ParamName,
-}
-
-// parseUnits reads the parameters of wire 3 and later.
-func (p *acquireParams) parseUnits(query url.Values) (err error) {
-	invalid := func(name string) error { return invalidParam(name, query.Get(name)) }
 	if query.Has(leaseapi.ParamWire) {
 		if p.wire, err = strconv.Atoi(query.Get(leaseapi.ParamWire)); err != nil || p.wire < 1 {
-			return invalid(leaseapi.ParamWire)
+			return leaseapi.InvalidParam(leaseapi.ParamWire, query.Get(leaseapi.ParamWire))
 		}
 	}
-	if query.Has(leaseapi.ParamKey) {
-		p.Key = query.Get(leaseapi.ParamKey)
-		if err := leaseapi.CheckKey(p.Key); err != nil {
-			return err
-		}
-	}
-	if query.Has(leaseapi.ParamItems) {
-		if p.Items, err = strconv.Atoi(query.Get(leaseapi.ParamItems)); err != nil {
-			return invalid(leaseapi.ParamItems)
-		}
-		if p.HasItems = true; p.Count > 0 {
-			return errors.New("a request has a count or items, not both")
-		}
-		if err := leaseapi.CheckItems(p.Items); err != nil {
-			return err
-		}
-	}
-	if query.Has(leaseapi.ParamOvercommit) {
-		if p.Overcommit, err = strconv.ParseBool(query.Get(leaseapi.ParamOvercommit)); err != nil {
-			return invalid(leaseapi.ParamOvercommit)
-		}
-	}
-	if query.Has(leaseapi.ParamPriority) {
-		if p.Priority, err = strconv.Atoi(query.Get(leaseapi.ParamPriority)); err != nil {
-			return invalid(leaseapi.ParamPriority)
-		}
-		if err := leaseapi.CheckPriority(p.Priority); err != nil {
-			return err
-		}
-	}
-	if err := p.parseCoalesce(query); err != nil {
+	if err := p.parseAsk(query); err != nil {
 		return err
 	}
-	if err := p.parseKeyMode(query); err != nil {
-		return err
-	}
-	if err := p.parseName(query); err != nil {
-		return err
-	}
-	if err := p.parseReplaces(query); err != nil {
-		return err
-	}
-	if err := p.parseAlso(query); err != nil {
-		return err
-	}
-	if p.Weighted = p.wire >= wireUnits || p.HasItems; !p.Weighted {
-		p.Count = max(p.Count, 1)
-	}
-	return nil
+	return p.parseReplaces(query)
 }
 
-// parseAlso reads which other types the request asks for.
-func (p *acquireParams) parseAlso(query url.Values) error {
-	if !query.Has(leaseapi.ParamAlso) {
-		return nil
-	}
-	var also []leaseapi.Also
-	for _, text := range query[leaseapi.ParamAlso] {
-		a, err := leaseapi.ParseAlso(text)
-		if err != nil {
-			return invalidParam(leaseapi.ParamAlso, err.Error())
-		}
-		also = append(also, a)
-	}
-	if err := leaseapi.CheckAlso(p.Type, also); err != nil {
-		return invalidParam(leaseapi.ParamAlso, err.Error())
+// oursOnly are the parameters that version 1 does not have, beside those of [leaseapi.Ask].
+var oursOnly = []string{
+	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
+	leaseapi.ParamWire, leaseapi.ParamReplaces,
+}
+
+// parseAsk reads what is asked for, beside the type and the count.
+func (p *acquireParams) parseAsk(query url.Values) error {
+	ask := &leaseapi.Ask{Type: p.Type, Count: p.Count}
+	if err := ask.Decode(query); err != nil {
+		return err
 	}
 	switch {
-	case p.Anonymous:
+	case p.Anonymous && len(ask.Also) > 0:
 		return errors.New("also goes with a request_id: a client of version 1 knows one type")
-	case p.Name != "":
-		return errors.New("also does not go with name: it is one lease")
-	case p.Coalesce != 0:
-		return errors.New("also does not go with coalesce: runs that merge wait for one pool")
-	case p.Overcommit:
-		return errors.New("also does not go with overcommit: who waits for several pools exceeds none of them")
+	case p.Anonymous && ask.Coalesce != "":
+		return errors.New("coalesce goes with a request_id: a client of version 1 knows no end but its own")
 	}
-	p.Also = pool.JoinAlso(also)
-	return nil
-}
-
-// parseCoalesce reads how the request merges with others of its key.
-func (p *acquireParams) parseCoalesce(query url.Values) (err error) {
-	if !query.Has(leaseapi.ParamCoalesce) {
-		if query.Has(leaseapi.ParamVariant) {
-			return errors.New("a variant goes with coalesce")
-		}
-		return nil
-	}
-	if p.Coalesce, err = pool.ParseCoalesce(leaseapi.Shorten(query.Get(leaseapi.ParamCoalesce))); err != nil {
-		return err
-	}
-	if p.Key == "" || p.Anonymous {
-		return errors.New("coalesce goes with a key and a request_id")
-	}
-	p.Variant = query.Get(leaseapi.ParamVariant)
-	return leaseapi.CheckVariant(p.Variant)
-}
-
-// parseKeyMode reads whether the request shares its key with others that read it, too.
-func (p *acquireParams) parseKeyMode(query url.Values) error {
-	if !query.Has(leaseapi.ParamKeyMode) {
-		return nil
-	}
-	if p.Key == "" {
-		return errors.New("key_mode goes with a key")
-	}
-	switch query.Get(leaseapi.ParamKeyMode) {
-	case leaseapi.KeyRead:
-		p.ReadsKey = true
-	case leaseapi.KeyWrite:
-	default:
-		return invalidParam(leaseapi.ParamKeyMode, query.Get(leaseapi.ParamKeyMode))
-	}
-	if p.ReadsKey && p.Coalesce != 0 {
-		return errors.New("coalesce does not go with key_mode read: runs that merge exclude each other")
-	}
-	return nil
-}
-
-// parseName reads which name the request wants.
-func (p *acquireParams) parseName(query url.Values) error {
-	if !query.Has(leaseapi.ParamName) {
-		return nil
-	}
-	p.Name = query.Get(leaseapi.ParamName)
-	if p.Key != "" || p.Count > 1 || p.HasItems || p.Overcommit {
-		return errors.New("name goes with a count of one, and not with key, items or overcommit: it is one lease, which nobody else has")
-	}
-	return leaseapi.CheckName(p.Name)
+	return p.Ask.Set(ask, p.wire >= leaseapi.WireUnits || ask.HasItems)
 }
 
 // parseReplaces reads which leases the request takes the place of.
@@ -253,7 +134,7 @@ func (p *acquireParams) parseReplaces(query url.Values) error {
 	}
 	leases, err := leaseapi.ParseReplaces(query.Get(leaseapi.ParamReplaces))
 	if err != nil {
-		return invalidParam(leaseapi.ParamReplaces, err.Error())
+		return leaseapi.InvalidParam(leaseapi.ParamReplaces, err.Error())
 	}
 	for _, l := range leases {
 		p.replaces = append(p.replaces, pool.Ref{Name: l.Name, Generation: l.Generation})
@@ -261,23 +142,15 @@ func (p *acquireParams) parseReplaces(query url.Values) error {
 	return nil
 }
 
-// wireUnits is the first wire on which a count means units.
-const wireUnits = 3
-
 func parseDuration(name string, query url.Values) (time.Duration, error) {
 	d, err := time.ParseDuration(query.Get(name))
 	if err == nil {
 		err = notNegative(name, d)
 	}
 	if err != nil {
-		return 0, invalidParam(name, err.Error())
+		return 0, leaseapi.InvalidParam(name, err.Error())
 	}
 	return d, nil
-}
-
-// invalidParam refuses a parameter; what is its value, or the reason.
-func invalidParam(name, what string) error {
-	return fmt.Errorf("parameter %q is not valid: %s", name, leaseapi.Shorten(what))
 }
 
 func notNegative(name string, d time.Duration) error {

@@ -77,7 +77,7 @@ func parsePosition(s string) (p position, err error) {
 			}
 		}
 	}
-	return p, invalidParam(leaseapi.ParamAfter, "it is what an answer gave as next")
+	return p, leaseapi.InvalidParam(leaseapi.ParamAfter, "it is what an answer gave as next")
 }
 
 // pageParams reads which page a client wants.
@@ -85,7 +85,7 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 	limit = leaseapi.PageSize
 	if raw := query.Get(leaseapi.ParamLimit); raw != "" {
 		if limit, err = strconv.Atoi(raw); err != nil || limit < 1 {
-			return from, 0, invalidParam(leaseapi.ParamLimit, raw)
+			return from, 0, leaseapi.InvalidParam(leaseapi.ParamLimit, raw)
 		}
 		limit = min(limit, leaseapi.PageSize)
 	}

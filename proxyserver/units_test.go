@@ -36,7 +36,7 @@ func TestWire3(t *testing.T) {
 	failed := func(typ, why string) string { return fmt.Sprintf("Failed to acquire lease %q: %s\n", typ, why) }
 	runWire(t, p, []wireCase{
 		{name: "items and count", method: "POST", target: "/lease/acquire?type=mem&count=1&items=1", status: 400, contentType: typeProblem,
-			problem: leaseapi.ProblemBadRequest, body: "a request has a count or items, not both"},
+			problem: leaseapi.ProblemBadRequest, body: "count does not go with items: items are what units are made of"},
 		{name: "items of a type without cost", method: "POST", target: "/lease/acquire?type=q&items=1", status: 400, contentType: typeText,
 			body: failed("q", pool.ErrNoCost.Error())},
 		{name: "negative items", method: "POST", target: "/lease/acquire?type=mem&items=-1", status: 400, contentType: typeProblem,

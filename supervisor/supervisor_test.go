@@ -89,7 +89,7 @@ func run(t *testing.T, c *calls, script string, change func(*Options)) (End, err
 	}
 	o := Options{
 		Args: []string{"sh", "-c", script}, Environment: os.Environ(),
-		Request:  holder.Request{Type: "t", Count: 1, Handle: handle, Private: true, WaitTimeout: time.Minute},
+		Request:  holder.Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, Private: true, WaitTimeout: time.Minute},
 		Attempts: 1, GracePeriod: time.Second, Signals: trap.NewChain(), Listening: listening, Report: silent{},
 	}
 	change(&o)

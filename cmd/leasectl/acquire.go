@@ -116,7 +116,7 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 		a.holder.NoticeKeeper(handle, record)
 		o.repeat(record)
 		proxy = a.holder.ProxyOf(record)
-	case o.typ == "" && !errors.Is(err, fs.ErrNotExist):
+	case o.Type == "" && !errors.Is(err, fs.ErrNotExist):
 		return err // rather than an error about the missing --type
 	default: // no handle: an earlier acquire may have gone on without a lease
 		o.typeless = proxy == "" || o.optional
@@ -128,25 +128,22 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 // earlier request, unless flags give them. A name is one of its type, and has neither count nor key nor
 // other types; with another type the other types are not repeated.
 func (o *takeOptions) repeat(r holder.Record) {
-	sameType := o.typ == "" || o.typ == r.Type
-	if o.also == nil && o.name == "" && sameType {
-		o.also = r.Also
+	sameType := o.Type == "" || o.Type == r.Type
+	if o.Also == nil && o.Name == "" && sameType {
+		o.Also = r.Also
 	}
-	if o.key == "" && o.count <= 1 && o.items < 0 && o.also == nil && !o.overcommit && sameType {
-		o.name = cmp.Or(o.name, r.Name)
+	if o.Key == "" && o.Count <= 1 && !o.HasItems && o.Also == nil && !o.Overcommit && sameType {
+		o.Name = cmp.Or(o.Name, r.Name)
 	}
-	o.typ = cmp.Or(o.typ, r.Type)
-	if o.name != "" {
+	o.Type = cmp.Or(o.Type, r.Type)
+	if o.Name != "" {
 		return
 	}
-	if o.count == 0 && o.items < 0 {
-		o.count = r.Count
-		if r.HasItems {
-			o.items = r.Items
-		}
+	if o.Count == 0 && !o.HasItems {
+		o.Count, o.Items, o.HasItems = r.Count, r.Items, r.HasItems
 	}
-	o.key = cmp.Or(o.key, r.Key)
-	o.keyMode = cmp.Or(o.keyMode, r.KeyMode)
+	o.Key = cmp.Or(o.Key, r.Key)
+	o.KeyMode = cmp.Or(o.KeyMode, r.KeyMode)
 }
 
 func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.Handle, proxy string, replaces func(holder.Record) bool) error {
@@ -154,10 +151,10 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		return err
 	}
 	if proxy == "" {
-		a.dryRun("dry run: no lease%s is taken", ofType(o.typ))
+		a.dryRun("dry run: no lease%s is taken", ofType(o.Type))
 		return a.printHandle(o, handle, nil)
 	}
-	if o.typ == "" {
+	if o.Type == "" {
 		a.Failf("going on without a lease: handle %s does not exist, and no --type says which lease to take", handle.Path())
 		return a.printHandle(o, handle, nil)
 	}

@@ -26,7 +26,6 @@ type execOptions struct {
 	parentDeath      syscall.Signal
 	conflictExitCode int
 	anyTTL           bool // --ttl was not given
-	coalesce         coalesceOptions
 	witness          supervisor.Witness
 }
 
@@ -77,7 +76,7 @@ func (o *execOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(signalValue(&o.parentDeath, syscall.SIGTERM), "parent-death", "signal that the command gets if leasectl is killed (Linux)")
 	flags.Var(intValue(&o.conflictExitCode, exitNoLease, 0, 255), "conflict-exit-code", "exit code when no lease was to be had in time")
 	o.shared.bind(flags)
-	o.coalesce.bind(flags)
+	o.take.bindCoalesce(flags)
 	flags.Var(one(anyValue(&o.witness.Log), "one log: let the command write to one file"), "in-log", "a log of the command to look for --throttled-match in; it may not be there yet")
 	flags.Var(one(regexpValue(&o.witness.Throttled), "one expression: write A|B for either"), "throttled-match", "a line of --in-log that matches says that the account throttles the command; none says ok")
 	flags.Var(codesValue(&o.witness.ThrottledOn), "throttled-on", "exit codes of the command that say that the account throttled it; others say ok")
@@ -99,10 +98,10 @@ func (o *execOptions) complete() error {
 	if err := o.take.check(); err != nil {
 		return err
 	}
-	if err := o.coalesce.check(&o.take, o.attempts); err != nil {
+	if err := o.take.checkCoalesce(o.attempts); err != nil {
 		return err
 	}
-	if err := checkVariables(o.take.typ, o.take.also); err != nil {
+	if err := checkVariables(o.take.Type, o.take.Also); err != nil {
 		return err
 	}
 	if o.onLost == "" {
@@ -166,7 +165,9 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 			return execError{err}
 		}
 	}
-	o.coalesce.applyTo(&request, args)
+	if request.Coalesce != "" && request.Variant == "" {
+		request.Variant = variantOf(args)
+	}
 	end, err := supervisor.Run(ctx, a.holder, supervisor.Options{
 		Args:         args,
 		Environment:  os.Environ(),

@@ -163,15 +163,19 @@ func intValue(p *int, def, low, high int) value {
 	}
 }
 
-// itemsValue takes a number of items. *p stays negative if none is given.
-func itemsValue(p *int) pflag.Value {
-	v := intValue(p, -1, 0, leaseapi.MaxItems)
-	number := v.format
+// itemsValue takes a number of items, and sets *given.
+func itemsValue(p *int, given *bool) pflag.Value {
+	v := intValue(p, 0, 0, leaseapi.MaxItems)
+	format, set := v.format, v.set
 	v.format = func() string {
-		if *p < 0 {
+		if !*given {
 			return ""
 		}
-		return number()
+		return format()
+	}
+	v.set = func(s string) error {
+		*given = true
+		return set(s)
 	}
 	return v
 }

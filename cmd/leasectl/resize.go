@@ -12,9 +12,10 @@ import (
 )
 
 type resizeOptions struct {
-	handle string
-	count  int // 0: not given
-	items  int // negative: not given
+	handle   string
+	count    int // 0: not given
+	items    int // if hasItems is set
+	hasItems bool
 }
 
 func newResizeCommand(a *app) *cobra.Command {
@@ -33,7 +34,7 @@ two leases that hold and wait for each other would wait for ever.`,
 	}
 	flags := cmd.Flags()
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
-	bindItems(flags, &o.items)
+	bindItems(flags, &o.items, &o.hasItems)
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many units the lease is to hold")
 	require(flags, "handle")
 	return cmd
@@ -45,7 +46,7 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	switch {
 	case o.handle == "" && why == "":
 		return noHandle("whose lease is to be resized")
-	case (o.count > 0) == (o.items >= 0):
+	case (o.count > 0) == o.hasItems:
 		return usagef("want one of --items and --count: how large the lease is to be")
 	case why != "":
 		a.Notef("%s: nothing is resized", why)
@@ -63,7 +64,11 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
 	}
-	units, err := a.holder.Resize(ctx, handle, holder.Size{Count: o.count, Items: saidItems(o.items)})
+	size := holder.Size{Count: o.count}
+	if o.hasItems {
+		size.Items = &o.items
+	}
+	units, err := a.holder.Resize(ctx, handle, size)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
@@ -33,7 +34,7 @@ func TestQueueKeepsItsOrderOverARestart(t *testing.T) {
 				return
 			}
 			defer client.Close()
-			g, err := client.Acquire(r.Context(), proxyclient.Request{Type: "q", Count: 1, Owner: fmt.Sprint("w", n), Wait: clitest.Patience})
+			g, err := client.Acquire(r.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 1}, Owner: fmt.Sprint("w", n), Wait: clitest.Patience})
 			if err != nil {
 				t.Error(err)
 				return
@@ -113,7 +114,7 @@ func TestPaceOutlivesARestart(t *testing.T) {
 	r.Release(r.Hold(0), 0)
 	for range 2 {
 		r.Restart()
-		g, err := r.Client.Acquire(r.Context(), proxyclient.Request{Type: "q", Count: 1})
+		g, err := r.Client.Acquire(r.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 1}})
 		if !errors.Is(err, proxyclient.ErrExhausted) {
 			t.Fatalf("within the pace %+v was granted, %v", g, err)
 		}
@@ -130,7 +131,7 @@ func TestStall(t *testing.T) {
 	ctx, leave := context.WithCancel(r.Context())
 	waited := make(chan error)
 	go func() {
-		_, err := r.Client.Acquire(ctx, proxyclient.Request{Type: "q", Count: 1, Wait: clitest.Patience})
+		_, err := r.Client.Acquire(ctx, proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 1}, Wait: clitest.Patience})
 		waited <- err
 	}()
 	for r.Pool().Waiting == 0 {

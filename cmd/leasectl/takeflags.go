@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,18 +14,11 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// takeOptions are how acquire, reacquire and exec take leases. All but typeless are flags.
+// takeOptions are how acquire, reacquire and exec take leases. All but typeless are flags; for Overcommit
+// see bindOvercommit, for Coalesce and Variant coalesceOptions.
 type takeOptions struct {
-	typ          string
+	leaseapi.Ask
 	typeless     bool // without a type take no lease, and do not fail
-	count        int  // 0: not given
-	items        int  // negative: not given
-	also         []leaseapi.Also
-	key          string
-	name         string // empty: any
-	keyMode      string // empty: not given, which means write
-	priority     int
-	overcommit   bool // bound by bindOvercommit
 	handle       string
 	scope        string
 	jitter       time.Duration
@@ -42,14 +37,14 @@ const (
 )
 
 func (o *takeOptions) bind(flags *pflag.FlagSet) {
-	flags.Var(typeValue(&o.typ), "type", "type of the lease: which pool it comes from")
-	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
-	bindItems(flags, &o.items)
-	flags.Var(alsoValue(&o.also), "also", fmt.Sprintf("another type to take a lease of, or N, in the same grant: all or none; may be given %d times; everything else is about --type", leaseapi.MaxAlso))
-	flags.Var(keyValue(&o.key), "key", "what the lease is for; two leases of a pool never have the same key at once, unless both read it, and a request that waits for its key delays no others")
-	flags.Var(choiceValue(&o.keyMode, "", leaseapi.KeyRead, leaseapi.KeyWrite), "key-mode", "with --key: read shares the key with others that read it; write has it alone (default: write)")
-	flags.Var(nameValue(&o.name), "name", "the name of the lease: this one and no other, of a pool that lists its names; a request that waits for it delays no others")
-	flags.Var(intValue(&o.priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "how many steps to go ahead in the queue, or behind if negative; a step is worth 10 m of waiting, unless the proxy sets another time")
+	flags.Var(typeValue(&o.Type), "type", "type of the lease: which pool it comes from")
+	flags.Var(intValue(&o.Count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
+	bindItems(flags, &o.Items, &o.HasItems)
+	flags.Var(alsoValue(&o.Also), "also", fmt.Sprintf("another type to take a lease of, or N, in the same grant: all or none; may be given %d times; everything else is about --type", leaseapi.MaxAlso))
+	flags.Var(keyValue(&o.Key), "key", "what the lease is for; two leases of a pool never have the same key at once, unless both read it, and a request that waits for its key delays no others")
+	flags.Var(choiceValue(&o.KeyMode, "", leaseapi.KeyRead, leaseapi.KeyWrite), "key-mode", "with --key: read shares the key with others that read it; write has it alone (default: write)")
+	flags.Var(nameValue(&o.Name), "name", "the name of the lease: this one and no other, of a pool that lists its names; a request that waits for it delays no others")
+	flags.Var(intValue(&o.Priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "how many steps to go ahead in the queue, or behind if negative; a step is worth 10 m of waiting, unless the proxy sets another time")
 	flags.Var(newHandleValue(&o.handle), "handle", "path of the handle to write (default: a new one in $LEASECTL_STATE_DIR)")
 	flags.Var(choiceValue(&o.scope, "step", "step", "test"), "scope", "step, or test: also list the names in $SHARED_DIR/leases for later steps")
 	flags.Var(durationValue(&o.jitter, 0, 0, maxTime), "jitter", "wait a random time of up to this before asking")
@@ -60,60 +55,42 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 }
 
 // bindItems binds --items, from which a counted pool computes units.
-func bindItems(flags *pflag.FlagSet, items *int) {
-	flags.Var(itemsValue(items), "items", "how many items the lease is for; the cost setting of a counted pool says how many units that is")
-}
-
-// saidItems returns the value of --items; nil if it was not given.
-func saidItems(items int) *int {
-	if items < 0 {
-		return nil
-	}
-	return &items
+func bindItems(flags *pflag.FlagSet, items *int, given *bool) {
+	flags.Var(itemsValue(items, given), "items", "how many items the lease is for; the cost setting of a counted pool says how many units that is")
 }
 
 // bindOvercommit binds --overcommit, which takes a lease even if the pool is full.
 func (o *takeOptions) bindOvercommit(flags *pflag.FlagSet) {
-	flags.BoolVar(&o.overcommit, "overcommit", false, "take the lease even if the pool is full or paused, up to its overcommit setting; the lease counts as in use; for work that must not wait, such as deprovisioning")
+	flags.BoolVar(&o.Overcommit, "overcommit", false, "take the lease even if the pool is full or paused, up to its overcommit setting; the lease counts as in use; for work that must not wait, such as deprovisioning")
 }
 
 func (o *takeOptions) check() error {
-	switch {
-	case o.typ == "" && !o.typeless:
+	if o.Type == "" && !o.typeless {
 		return usagef("no --type: name the type of the lease to take")
-	case o.count > 0 && o.items >= 0:
-		return usagef("--count and --items exclude each other: items are what units are made of")
-	case o.name != "" && (o.count > 1 || o.items >= 0):
-		return usagef("--name goes with neither --count nor --items: it is one lease")
-	case o.name != "" && len(o.also) > 0:
-		return usagef("--name does not go with --also: it is one lease")
-	case o.name != "" && o.key != "":
-		return usagef("--name does not go with --key: nobody else has the name meanwhile, which is what a key is for")
-	case o.name != "" && o.overcommit:
-		return usagef("--name does not go with --overcommit: a name that somebody has cannot be had twice")
-	case o.keyMode != "" && o.key == "":
-		return usagef("--key-mode %s goes with --key: say what is read or written", o.keyMode)
-	case len(o.also) > 0 && o.overcommit:
-		return usagef("--overcommit does not go with --also: who waits for several pools exceeds none of them")
 	}
-	if err := leaseapi.CheckAlso(o.typ, o.also); err != nil {
+	if rule, ok := errors.AsType[*leaseapi.RuleError](o.CheckTogether()); ok {
+		return usagef("%s %s %s: %s", flagOf(rule.Part), rule.Rule, flagOf(rule.Other), rule.Why)
+	}
+	if err := leaseapi.CheckAlso(o.Type, o.Also); err != nil {
 		return usagef("--also: %w", err)
 	}
 	return nil
 }
 
+// flagOf returns the flag of a part that [leaseapi.RuleError] names.
+func flagOf(part string) string {
+	name, value, ok := strings.Cut(part, " ")
+	name = "--" + strings.ReplaceAll(name, "_", "-")
+	if !ok {
+		return name
+	}
+	return name + " " + value
+}
+
 // request returns the request that the flags ask for, with the names to be written to handle.
 func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 	r := holder.Request{
-		Type:        o.typ,
-		Count:       o.count,
-		Items:       saidItems(o.items),
-		Key:         o.key,
-		KeyMode:     o.keyMode,
-		Also:        o.also,
-		Name:        o.name,
-		Priority:    o.priority,
-		Overcommit:  o.overcommit,
+		Ask:         o.Ask,
 		Handle:      handle,
 		Private:     o.handle == "",
 		Jitter:      o.jitter,

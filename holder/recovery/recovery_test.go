@@ -9,6 +9,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -17,7 +18,7 @@ import (
 // since no journal entry led to it.
 func TestHandleWrittenHalfway(t *testing.T) {
 	w := newWorld(t)
-	r := holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second, Handle: w.Handle("handle")}
+	r := holder.Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, WaitTimeout: time.Second, Handle: w.Handle("handle")}
 	before, err := w.Acquire(holdertest.Within(t), r)
 	if err != nil {
 		t.Fatal(err)

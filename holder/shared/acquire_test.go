@@ -10,6 +10,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // hook is a report that calls on for each debug line, before it goes on.
@@ -27,7 +28,7 @@ func (h hook) Debugf(format string, args ...any) {
 // lease all the same, and gives it back: the renewed lease would last for its whole TTL.
 func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
 	w := newWorld(t)
-	request := holder.Request{Type: "t", Count: 1, Handle: w.Handle("handle")}
+	request := holder.Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle")}
 	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s", Linger: time.Hour}, request)
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +60,7 @@ func TestSignalAfterTheRenewalOfALingeringRound(t *testing.T) {
 func TestAgedGrantOfARound(t *testing.T) {
 	w := newWorld(t)
 	w.Proxy.RenewEvery = time.Nanosecond // each answer is late already
-	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, WaitTimeout: time.Second})
+	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, WaitTimeout: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

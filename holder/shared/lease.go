@@ -50,9 +50,12 @@ func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request
 	key := digest(l.boot, l.space, strconv.Itoa(os.Getuid()), proxy, r.Type, o.Name)
 	l.file = lockfile.Shared(filepath.Join(dir(h), key))
 	l.wanted = lockfile.Round{
-		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: ownerOf(l.shown, key),
+		Type: r.Type, Count: r.Count, Proxy: proxy, TTL: r.TTL, Owner: ownerOf(l.shown, key),
 		Service: o.Service.record(),
 		MaxUses: o.MaxUses, Bound: o.MaxUses + o.MaxUses*o.Percent/100, MaxAge: o.MaxAge,
+	}
+	if r.HasItems {
+		l.wanted.Items = &r.Items
 	}
 	if identity != "" {
 		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.Dialer.TokenFile

@@ -40,7 +40,7 @@ func (l lease) join(r lockfile.Round, p holder.Part) *holder.Lease {
 // recordOf returns the record of the handle of a round.
 func recordOf(r lockfile.Round) lockfile.Record {
 	return lockfile.Record{
-		State: lockfile.HandleHeld, RequestID: r.RequestID, Owner: r.Owner, Type: r.Type, Count: r.Count,
+		State: lockfile.HandleHeld, RequestID: r.RequestID, Owner: r.Owner, Ask: leaseapi.Ask{Type: r.Type, Count: r.Count},
 		Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
 	}
 }

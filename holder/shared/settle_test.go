@@ -7,6 +7,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
 
@@ -17,7 +18,7 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	proxy := w.Proxy.URL + ",http://127.0.0.1:1"
 	left := w.Handle("left")
 	leases := []lockfile.Lease{{Name: "left", Generation: 7}}
-	w.Write(left, lockfile.Record{State: lockfile.HandleHeld, RequestID: "dead", Owner: "job-1", Type: "t", Proxy: proxy, Leases: leases})
+	w.Write(left, lockfile.Record{State: lockfile.HandleHeld, RequestID: "dead", Owner: "job-1", Ask: leaseapi.Ask{Type: "t"}, Proxy: proxy, Leases: leases})
 	dir := filepath.Join(w.Dir, "shared")
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)
@@ -32,7 +33,7 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Type: "t", Count: 1, Handle: w.Handle("handle")})
+	l, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: w.Handle("handle")})
 	if err != nil {
 		t.Fatal(err)
 	}

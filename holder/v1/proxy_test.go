@@ -124,7 +124,7 @@ func (m *machine) process() *Proxy {
 // acquire takes a name for a handle.
 func (m *machine) acquire(handle string) Record {
 	m.Helper()
-	g, err := m.process().Acquire(m.Context(), proxyclient.Request{Type: "q", Owner: "me", RequestID: "r-" + handle, Wait: time.Minute}, handle)
+	g, err := m.process().Acquire(m.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q"}, Owner: "me", RequestID: "r-" + handle, Wait: time.Minute}, handle)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -448,7 +448,7 @@ func TestNewerFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	m.d.held = nil
-	_, err := m.process().Acquire(t.Context(), proxyclient.Request{Type: "q", Wait: time.Minute}, "h")
+	_, err := m.process().Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q"}, Wait: time.Minute}, "h")
 	if !errors.Is(err, lockfile.ErrNewer) || errors.Is(err, proxyclient.ErrUnconfirmed) || len(m.d.held) > 0 {
 		t.Errorf("%v; held are %v", err, m.d.held)
 	}
@@ -471,7 +471,7 @@ func TestHalfWritten(t *testing.T) {
 	ok(t, err)
 	ok(t, os.WriteFile(string(p.Adapter.cell(m.url, "q-1")), []byte(`{"format":99}`+"\n"), 0o600))
 	m.d.failing = 1
-	_, err = p.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, RequestID: "r", Wait: time.Minute}, "h")
+	_, err = p.Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 2}, RequestID: "r", Wait: time.Minute}, "h")
 	if !errors.Is(err, proxyclient.ErrUnconfirmed) {
 		t.Errorf("the pool failed, and the error is %v", err)
 	}
@@ -483,7 +483,7 @@ func TestHalfWritten(t *testing.T) {
 // Several leases of one grant: each has its own fate.
 func TestSeveral(t *testing.T) {
 	m := newMachine(t)
-	g, err := m.process().Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 3, RequestID: "r", Wait: time.Minute}, "h")
+	g, err := m.process().Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 3}, RequestID: "r", Wait: time.Minute}, "h")
 	ok(t, err)
 	m.d.mu.Lock()
 	m.d.failing = 1

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -110,7 +111,7 @@ func (w *world) sharedCost(ctx context.Context, proxy string, bound float64, fla
 		return result{}, err
 	}
 	defer func() {
-		first.Process.Signal(os.Interrupt)
+		first.Process.Signal(syscall.SIGTERM) // who ignores INT, as in the background of a shell, lets its children ignore it
 		first.Wait()
 	}()
 	err = await(ctx, startTime, func() (bool, error) {

@@ -121,7 +121,7 @@ func testHandOver(t *testing.T, data sharedData) {
 	// The TTL is so long that even a slow machine keeps the lead. Nobody has to wait for its end.
 	r := startReplicas(t, clitest.Build(t, ""), data, 2, "--leader-ttl", clitest.Patience.String())
 	client := r.client()
-	g, err := client.Acquire(t.Context(), proxyclient.Request{Type: "q", Count: 2, Owner: "job", TTL: time.Hour})
+	g, err := client.Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 2}, Owner: "job", TTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func (c *failoverCampaign) work(ctx, working context.Context, h *callHistory, li
 	defer client.Close()
 	random := rand.New(rand.NewPCG(uint64(n), uint64(len(id))))
 	for i := 0; working.Err() == nil; i++ {
-		request := proxyclient.Request{Type: "q", Count: 1 + random.IntN(2), RequestID: fmt.Sprintf("r%s-%d", id, i), Owner: id, TTL: time.Hour, Wait: time.Minute}
+		request := proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 1 + random.IntN(2)}, RequestID: fmt.Sprintf("r%s-%d", id, i), Owner: id, TTL: time.Hour, Wait: time.Minute}
 		var grant *proxyclient.Grant
 		h.call(n, heldCall{kind: "acquire", count: request.Count}, func() (heldAnswer, bool) {
 			if grant, err = client.Acquire(ctx, request); err != nil {

@@ -95,7 +95,7 @@ func (r *DurableServer) Pool() (pool leaseapi.Pool) {
 // Hold acquires a lease and confirms it.
 func (r *DurableServer) Hold(ttl time.Duration) []leaseapi.Lease {
 	r.t.Helper()
-	g, err := r.Client.Acquire(r.Context(), proxyclient.Request{Type: r.Pool().Type, Count: 1, Owner: "holder", TTL: ttl, Wait: Patience})
+	g, err := r.Client.Acquire(r.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: r.Pool().Type, Count: 1}, Owner: "holder", TTL: ttl, Wait: Patience})
 	if err != nil {
 		r.t.Fatal(err)
 	}
