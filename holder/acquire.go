@@ -21,7 +21,7 @@ import (
 
 // Request says what to acquire.
 type Request struct {
-	leaseapi.Ask        // without Also for a shared lease
+	leaseapi.Ask        // of a shared lease: a Type, and how much
 	Proxy        string // "": that of the options
 
 	// Handle is the handle to write the names into. Private says that nobody else has been told

@@ -39,7 +39,7 @@ func (s server) acquire(id string, a leaseapi.Ask, wait time.Duration, reply any
 	if a.Count > 0 {
 		v.Set(leaseapi.ParamCount, strconv.Itoa(a.Count))
 	}
-	a.Encode(v)
+	leaseapi.EncodeAsk(&a, v)
 	return s.call("POST", leaseapi.PathAcquire+"?"+v.Encode(), "", reply)
 }
 

@@ -2,20 +2,23 @@ package leaseapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/url"
 	"strconv"
 )
 
 // Ask is what a request asks for: a command line says it, a handle keeps it, and an acquire carries it
-// to a server. Here alone is what its parts are, which go together, how they are written and read, and
-// which wire knows them. The zero value of a part is that it is not said.
+// to a server. This file says what its parts are, how each is written and read, which wire knows it, and
+// which go together. The zero value of a part is that it is not said.
+//
+// It has no methods, since what embeds it would have them, too.
 type Ask struct {
 	Type string `json:"type,omitempty"`
 	// Count is how many leases, granted all or none; of a counted pool, how many units of one lease.
 	Count int `json:"count,omitempty"`
-	// Items, if HasItems is set, is what the lease is for, instead of a Count: the cost of a counted pool
-	// turns items into units.
+	// Items, if HasItems is set, is how many things the lease is for, instead of a Count: the cost of a
+	// counted pool turns items into units.
 	Items    int  `json:"items,omitempty"`
 	HasItems bool `json:"has_items,omitempty"`
 	// No two leases of a pool have the same Key, unless both read it: see KeyMode, which is [KeyRead] or
@@ -37,17 +40,16 @@ type Ask struct {
 // part is a part of an Ask that version 1 does not know, and its parameter.
 type part struct {
 	param string
-	wire  int    // the least that knows it
-	what  string // the part, for people
-	has   func(a *Ask) bool
-	write func(a *Ask) []string
+	wire  int                   // the least that knows it
+	what  string                // the part, for people
+	write func(a *Ask) []string // nil: it is not there
 	read  func(a *Ask, values []string) error
-	check func(a *Ask) error // what is wrong with the part alone
+	check func(a *Ask) error // what is wrong with the part alone, once those above it are read
 }
 
 // parts are all but Type and Count. Where several need the same wire, an error names the first.
 var parts = []part{
-	{ParamAlso, WireSwaps, "leases of several types at once", func(a *Ask) bool { return len(a.Also) > 0 },
+	{ParamAlso, WireSwaps, "leases of several types at once",
 		func(a *Ask) (values []string) {
 			for _, other := range a.Also {
 				values = append(values, other.String())
@@ -73,28 +75,53 @@ var parts = []part{
 			}
 			return nil
 		}},
-	{ParamName, WireSwaps, "a lease of a certain name", func(a *Ask) bool { return a.Name != "" },
-		func(a *Ask) []string { return []string{a.Name} },
+	{ParamName, WireSwaps, "a lease of a certain name",
+		func(a *Ask) []string { return said(a.Name) },
 		func(a *Ask, values []string) error { a.Name = values[0]; return nil },
 		func(a *Ask) error { return CheckName(a.Name) }},
-	{ParamPriority, WireSwaps, "a priority", func(a *Ask) bool { return a.Priority != 0 },
-		func(a *Ask) []string { return []string{strconv.Itoa(a.Priority)} },
+	{ParamPriority, WireSwaps, "a priority",
+		func(a *Ask) []string {
+			if a.Priority == 0 {
+				return nil
+			}
+			return said(strconv.Itoa(a.Priority))
+		},
 		func(a *Ask, values []string) error { return readInt(&a.Priority, ParamPriority, values) },
 		func(a *Ask) error { return CheckPriority(a.Priority) }},
-	{ParamKeyMode, WireSwaps, "a key that is read", func(a *Ask) bool { return a.KeyMode == KeyRead },
-		func(a *Ask) []string { return []string{a.KeyMode} },
+	{ParamKeyMode, WireSwaps, "a key that is read",
+		func(a *Ask) []string {
+			if a.KeyMode == KeyWrite { // which older wires mean, too
+				return nil
+			}
+			return said(a.KeyMode)
+		},
 		func(a *Ask, values []string) error { a.KeyMode = values[0]; return nil },
-		func(a *Ask) error { return checkKeyMode(a.KeyMode) }},
-	{ParamKey, WireUnits, "a key", func(a *Ask) bool { return a.Key != "" },
-		func(a *Ask) []string { return []string{a.Key} },
+		func(a *Ask) error {
+			if a.KeyMode != KeyRead && a.KeyMode != KeyWrite {
+				return InvalidParam(ParamKeyMode, a.KeyMode)
+			}
+			return nil
+		}},
+	{ParamKey, WireUnits, "a key",
+		func(a *Ask) []string { return said(a.Key) },
 		func(a *Ask, values []string) error { a.Key = values[0]; return nil },
 		func(a *Ask) error { return CheckKey(a.Key) }},
-	{ParamItems, WireUnits, "a number of items", func(a *Ask) bool { return a.HasItems },
-		func(a *Ask) []string { return []string{strconv.Itoa(a.Items)} },
+	{ParamItems, WireUnits, "a number of items",
+		func(a *Ask) []string {
+			if !a.HasItems {
+				return nil
+			}
+			return said(strconv.Itoa(a.Items))
+		},
 		func(a *Ask, values []string) error { a.HasItems = true; return readInt(&a.Items, ParamItems, values) },
 		func(a *Ask) error { return CheckItems(a.Items) }},
-	{ParamOvercommit, WireUnits, "overcommit", func(a *Ask) bool { return a.Overcommit },
-		func(*Ask) []string { return []string{"true"} },
+	{ParamOvercommit, WireUnits, "overcommit",
+		func(a *Ask) []string {
+			if !a.Overcommit {
+				return nil
+			}
+			return said("true")
+		},
 		func(a *Ask, values []string) (err error) {
 			if a.Overcommit, err = strconv.ParseBool(values[0]); err != nil {
 				return InvalidParam(ParamOvercommit, values[0])
@@ -102,14 +129,22 @@ var parts = []part{
 			return nil
 		},
 		func(*Ask) error { return nil }},
-	{ParamVariant, WireUnits, "a variant", func(a *Ask) bool { return a.Variant != "" },
-		func(a *Ask) []string { return []string{a.Variant} },
+	{ParamVariant, WireUnits, "a variant",
+		func(a *Ask) []string { return said(a.Variant) },
 		func(a *Ask, values []string) error { a.Variant = values[0]; return nil },
 		func(a *Ask) error { return CheckVariant(a.Variant) }},
-	{ParamCoalesce, WireUnits, "a run that merges with others", func(a *Ask) bool { return a.Coalesce != "" },
-		func(a *Ask) []string { return []string{a.Coalesce} },
+	{ParamCoalesce, WireUnits, "a run that merges with others",
+		func(a *Ask) []string { return said(a.Coalesce) },
 		func(a *Ask, values []string) error { a.Coalesce = values[0]; return nil },
 		func(a *Ask) error { return cmp.Or(CheckCoalesce(a.Coalesce), CheckVariant(a.Variant)) }},
+}
+
+// said returns the values of a parameter: text, or none if that is empty.
+func said(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
 }
 
 func readInt(p *int, param string, values []string) (err error) {
@@ -119,30 +154,32 @@ func readInt(p *int, param string, values []string) (err error) {
 	return nil
 }
 
-// Encode adds the parameters of a to v, but those that version 1 knows.
-func (a *Ask) Encode(v url.Values) {
+// EncodeAsk adds the parameters of a to v, except those that version 1 knows. It does not write what is
+// meant anyway.
+func EncodeAsk(a *Ask, v url.Values) {
 	for _, p := range parts {
-		if p.has(a) {
-			v[p.param] = p.write(a)
+		if values := p.write(a); values != nil {
+			v[p.param] = values
 		}
 	}
 }
 
-// Decode reads into a, which has its Type and Count, what [Ask.Encode] wrote. It refuses what [Ask.Check]
-// does, and parameters that are there and empty.
-func (a *Ask) Decode(v url.Values) error {
+// DecodeAsk reads into a, which has its Type and Count, what [EncodeAsk] wrote. It refuses what [CheckAsk]
+// does of these parts, and parameters that are there and empty.
+func DecodeAsk(a *Ask, v url.Values) error {
 	for _, p := range parts {
-		if !v.Has(p.param) {
+		values := v[p.param]
+		if len(values) == 0 {
 			continue
 		}
-		if err := p.read(a, v[p.param]); err != nil {
+		if err := p.read(a, values); err != nil {
 			return err
 		}
 		if err := p.check(a); err != nil {
 			return err
 		}
 	}
-	return a.CheckTogether()
+	return CheckTogether(a).orNil()
 }
 
 // EncodesAsk reports whether v has parameters of an Ask that version 1 does not know.
@@ -155,40 +192,49 @@ func EncodesAsk(v url.Values) bool {
 	return false
 }
 
-// Needs returns the least wire on which all of a is known, and names a part that needs it; zero: any
+// AskNeeds returns the least wire on which all of a is known, and names a part that needs it; zero: any
 // wire.
-func (a *Ask) Needs() (wire int, what string) {
+func AskNeeds(a *Ask) (wire int, what string) {
 	for _, p := range parts {
-		if p.wire > wire && p.has(a) {
+		if p.wire > wire && p.write(a) != nil {
 			wire, what = p.wire, p.what
 		}
 	}
 	return wire, what
 }
 
-// Check reports why nobody can ask for a.
-func (a *Ask) Check() error {
+// CheckAsk reports why nobody can ask for a.
+func CheckAsk(a *Ask) error {
+	if err := CheckType(a.Type); err != nil {
+		return err
+	}
 	if a.Count < 0 {
 		return fmt.Errorf("the count is %d, and must not be negative", a.Count)
 	}
-	err := CheckType(a.Type)
+	if a.Items != 0 && !a.HasItems {
+		return errors.New("a number of items is there, and HasItems is not set")
+	}
 	for _, p := range parts {
-		if err == nil && p.has(a) {
-			err = p.check(a)
+		if p.write(a) == nil {
+			continue
+		}
+		if err := p.check(a); err != nil {
+			return err
 		}
 	}
-	return cmp.Or(err, a.CheckTogether())
+	return CheckTogether(a).orNil()
 }
 
-// CheckTogether reports which parts of a do not go together, as a [RuleError].
-func (a *Ask) CheckTogether() error {
-	many, named, also := a.Count > 1, a.Name != "", len(a.Also) > 0
+// CheckTogether says which parts of a do not go together; nil: all do. What goes with a request id is the
+// server's to say.
+func CheckTogether(a *Ask) *RuleError {
+	named, also := a.Name != "", len(a.Also) > 0
 	coalesce, mode := ParamCoalesce+" "+a.Coalesce, ParamKeyMode+" "+a.KeyMode
 	switch {
 	case a.Count > 0 && a.HasItems:
 		return &RuleError{ParamCount, apart, ParamItems, "items are what units are made of"}
-	case named && many:
-		return &RuleError{ParamName, apart, ParamCount, "it is one lease"}
+	case named && a.Count > 1:
+		return &RuleError{ParamName, apart, ParamCount + " " + strconv.Itoa(a.Count), "it is one lease"}
 	case named && a.HasItems:
 		return &RuleError{ParamName, apart, ParamItems, "it is one lease"}
 	case named && also:
@@ -224,12 +270,19 @@ const (
 )
 
 // RuleError says of two parts of an [Ask] that they do not go together, or that the first goes with the
-// other only, which is not there. Each is the name of its parameter; a value, if it is one of few, follows
-// after a space.
+// other only, which is not there. Each is the name of its parameter; its value may follow after a space.
 type RuleError struct{ Part, Rule, Other, Why string }
 
 func (e *RuleError) Error() string {
 	return fmt.Sprintf("%s %s %s: %s", e.Part, e.Rule, e.Other, e.Why)
+}
+
+// orNil returns e as an error that is nil if e is.
+func (e *RuleError) orNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
 }
 
 // CheckCoalesce reports why word cannot be how a request merges with others.
@@ -239,13 +292,6 @@ func CheckCoalesce(word string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is no way to coalesce: it is join, once or latest", Shorten(word))
-}
-
-func checkKeyMode(word string) error {
-	if word != KeyRead && word != KeyWrite {
-		return InvalidParam(ParamKeyMode, word)
-	}
-	return nil
 }
 
 // InvalidParam refuses a parameter; what is its value, or the reason.

@@ -78,7 +78,7 @@ const (
 	ParamWire = "wire"
 	// The parameters below are of wire 3. Servers of older wires ignore them, and would
 	// grant a key twice. So a client sends them only to a server of wire 3 or later. Which go
-	// together says [Ask.CheckTogether].
+	// together says [CheckTogether].
 	ParamKey        = "key"        // see [CheckKey]
 	ParamItems      = "items"      // instead of a count: the pool's cost turns items into units
 	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused

@@ -37,7 +37,7 @@ func ParseCoalesce(word string) (Coalesce, error) {
 			return Coalesce(c), nil
 		}
 	}
-	return 0, leaseapi.CheckCoalesce(word)
+	return 0, fmt.Errorf("%q is no way to coalesce that this server knows", word)
 }
 
 // MarshalText implements [encoding.TextMarshaler].

@@ -102,8 +102,8 @@ type Ask struct {
 	Overcommit bool
 }
 
-// Set makes a what a client asks for. Weighted says that it knows units. The error is that of
-// [ParseCoalesce].
+// Set makes a what a client asks for, which [leaseapi.CheckTogether] and so on allow. Weighted says that it
+// knows units. The error is that of [ParseCoalesce].
 func (a *Ask) Set(to *leaseapi.Ask, weighted bool) (err error) {
 	if a.Count = to.Count; !weighted {
 		a.Count = max(a.Count, 1)

@@ -44,7 +44,7 @@ func (r *Request) check() error {
 	if r.Wait < 0 || r.TTL < 0 {
 		return errors.New("wait and ttl must not be negative")
 	}
-	return cmp.Or(r.Ask.Check(), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID))
+	return cmp.Or(leaseapi.CheckAsk(&r.Ask), leaseapi.CheckOwner(r.Owner), leaseapi.CheckRequestID(r.RequestID))
 }
 
 // count returns how many leases to ask for from a proxy that knows no units.
@@ -56,7 +56,7 @@ func (r *Request) needs() (wire int, what string) {
 	if len(r.Replaces) > 0 {
 		return leaseapi.WireSwaps, "a lease in the place of another"
 	}
-	return r.Ask.Needs()
+	return leaseapi.AskNeeds(&r.Ask)
 }
 
 // saysWire reports whether the request states the wire that it relies on: its count means
@@ -67,9 +67,9 @@ func (r *Request) saysWire() bool {
 	return wire > 0 || r.Count > 0 || r.Wait == 0 || r.Tried
 }
 
-// encode adds the parameters that version 1 does not know, but those of an attempt.
+// encode adds the parameters that version 1 does not know, except the wait, which is of an attempt.
 func (r *Request) encode(v url.Values) {
-	r.Ask.Encode(v)
+	leaseapi.EncodeAsk(&r.Ask, v)
 	v.Set(leaseapi.ParamRequestID, r.RequestID)
 	if r.saysWire() {
 		v.Set(leaseapi.ParamWire, strconv.Itoa(leaseapi.WireUnits))

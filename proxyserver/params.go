@@ -112,7 +112,7 @@ var oursOnly = []string{
 // parseAsk reads what is asked for, beside the type and the count.
 func (p *acquireParams) parseAsk(query url.Values) error {
 	ask := &leaseapi.Ask{Type: p.Type, Count: p.Count}
-	if err := ask.Decode(query); err != nil {
+	if err := leaseapi.DecodeAsk(ask, query); err != nil {
 		return err
 	}
 	switch {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,7 +14,7 @@ import (
 )
 
 // takeOptions are how acquire, reacquire and exec take leases. All but typeless are flags; for Overcommit
-// see bindOvercommit, for Coalesce and Variant coalesceOptions.
+// see bindOvercommit, for Coalesce and Variant bindCoalesce.
 type takeOptions struct {
 	leaseapi.Ask
 	typeless     bool // without a type take no lease, and do not fail
@@ -68,7 +67,7 @@ func (o *takeOptions) check() error {
 	if o.Type == "" && !o.typeless {
 		return usagef("no --type: name the type of the lease to take")
 	}
-	if rule, ok := errors.AsType[*leaseapi.RuleError](o.CheckTogether()); ok {
+	if rule := leaseapi.CheckTogether(&o.Ask); rule != nil {
 		return usagef("%s %s %s: %s", flagOf(rule.Part), rule.Rule, flagOf(rule.Other), rule.Why)
 	}
 	if err := leaseapi.CheckAlso(o.Type, o.Also); err != nil {

@@ -55,7 +55,7 @@ func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request
 		MaxUses: o.MaxUses, Bound: o.MaxUses + o.MaxUses*o.Percent/100, MaxAge: o.MaxAge,
 	}
 	if r.HasItems {
-		l.wanted.Items = &r.Items
+		l.wanted.Items = new(r.Items)
 	}
 	if identity != "" {
 		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.Dialer.TokenFile

@@ -18,6 +18,7 @@ const (
 	takeOverTTL     = 5 * time.Second // the default of --leader-ttl
 	takeOverKilled  = takeOverTTL + 2*time.Second
 	takeOverStopped = time.Second
+	takeOverAtOnce  = 100 // leases in one acquire
 )
 
 // database is where servers share their leases in a row of the benchmark.
@@ -115,6 +116,22 @@ func leads(ctx context.Context, s *server) error {
 	})
 }
 
+// hold takes so many leases, and keeps them.
+func (s *server) hold(leases int) error {
+	c, err := dial(s.addr)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	for left := leases; left > 0; left -= takeOverAtOnce {
+		target := fmt.Sprintf("%s?type=many&count=%d", leaseapi.PathAcquire, min(left, takeOverAtOnce))
+		if _, err := c.call(http.MethodPost, target, ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // takeOverOn measures the time from the end of a leader until another server answers.
 func takeOverOn(d database) func(context.Context, *world) ([]result, error) {
 	return func(ctx context.Context, w *world) ([]result, error) { return measureTakeOver(ctx, w, d) }
@@ -125,10 +142,14 @@ func measureTakeOver(ctx context.Context, w *world, d database) (_ []result, err
 	for _, how := range []struct {
 		what   string
 		signal syscall.Signal
+		held   int
+		rounds int
 		limit  time.Duration
 	}{
-		{"killed", syscall.SIGKILL, takeOverKilled},
-		{"stopped by TERM", syscall.SIGTERM, takeOverStopped},
+		{"killed", syscall.SIGKILL, 0, takeOverRounds, takeOverKilled},
+		{"stopped by TERM", syscall.SIGTERM, 0, takeOverRounds, takeOverStopped},
+		{"killed, with 100,000 leases held", syscall.SIGKILL, many - manySpare, 1, takeOverKilled + manyRestart*time.Second},
+		{"stopped by TERM, with 100,000 leases held", syscall.SIGTERM, many - manySpare, 1, manyRestart * time.Second},
 	} {
 		r := result{What: fmt.Sprintf("first answer of the next leader on %s after one is %s", d.name, how.what), Unit: inSeconds}
 		if lack := d.lacks(); lack != "" {
@@ -137,8 +158,8 @@ func measureTakeOver(ctx context.Context, w *world, d database) (_ []result, err
 			continue
 		}
 		var took []float64
-		for range takeOverRounds {
-			t, err := takeOver(ctx, w, d, how.signal)
+		for range how.rounds {
+			t, err := takeOver(ctx, w, d, how.signal, how.held)
 			if err != nil {
 				return nil, err
 			}
@@ -152,19 +173,19 @@ func measureTakeOver(ctx context.Context, w *world, d database) (_ []result, err
 }
 
 // takeOver ends the leader of two servers with a signal, and returns how long it takes until
-// the other server grants a lease.
-func takeOver(ctx context.Context, w *world, d database, how syscall.Signal) (took time.Duration, err error) {
+// the other server grants a lease, beside those that are held.
+func takeOver(ctx context.Context, w *world, d database, how syscall.Signal, held int) (took time.Duration, err error) {
 	db, err := d.start(ctx, w)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, db.stop()) }()
-	args := []string{"--pool", "many=64", "--leader-ttl", takeOverTTL.String(), "--data", db.data}
+	args := []string{"--pool", fmt.Sprintf("many=%d", held+manySpare), "--leader-ttl", takeOverTTL.String(), "--data", db.data}
 	first, err := w.serve(ctx, args...)
 	if err != nil {
 		return 0, err
 	}
-	if err := leads(ctx, first); err != nil {
+	if err := errors.Join(leads(ctx, first), first.hold(held)); err != nil {
 		return 0, errors.Join(err, first.stop())
 	}
 	second, err := w.serve(ctx, args...)
