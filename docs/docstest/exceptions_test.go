@@ -68,7 +68,7 @@ var docExceptions = []docException{
 		check: addsToPool,
 	},
 	{
-		page: "docs/limits.md", begins: "$ make bench                # some nine minutes; make bench ROW=handoff runs one row",
+		page: "docs/limits.md", begins: "$ make bench                # some eight minutes; make bench ROW=handoff runs one row",
 		why:   "it takes minutes, and its numbers are those of the machine",
 		check: madeFromClone,
 	},

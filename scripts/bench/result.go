@@ -98,6 +98,9 @@ func quantile(name string, values []float64, q float64) measure {
 	return m
 }
 
+// one makes a measure of a single value.
+func one(name string, value float64) measure { return measure{Name: name, Value: value, Values: 1} }
+
 func missing(name, why string) measure { return measure{Name: name, Missing: why} }
 
 // medianUnless is the median of values, or missing if lack says what must be installed.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	databaseRounds  = 13
+	databaseRounds  = 11
 	takeOverRounds  = 2
 	takeOverTTL     = 5 * time.Second // the default of --leader-ttl
 	takeOverKilled  = takeOverTTL + 2*time.Second

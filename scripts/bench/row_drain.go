@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	drainRounds   = 5
+	drainRounds   = 4
 	drainWaiters  = 10_000
 	drainCapacity = 50
 	bareCapacity  = 64 // of the bare peer

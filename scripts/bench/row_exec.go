@@ -79,7 +79,7 @@ func measureSize(_ context.Context, w *world) ([]result, error) {
 		if err != nil {
 			return measure{}, err
 		}
-		return measure{Name: name, Value: float64(info.Size()), Values: 1}, nil
+		return one(name, float64(info.Size())), nil
 	}
 	r := result{What: "binary, server included", Unit: inBytes}
 	var err error

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	handOffExecRounds = 25
+	handOffExecRounds = 21
 	// queueTime is how long a command gets to queue up. Most peers do not show that they wait;
 	// sem, the slowest, takes 80 ms until it waits.
 	queueTime = 250 * time.Millisecond

@@ -16,7 +16,7 @@ import (
 // herdTable compares the herds; the first is ours. minute is the length of a minute of the
 // herd, and times are shown in such minutes. The paced pool may have a peak of flat, and must keep
 // the part rate of the rate without a pace.
-func herdTable(runs map[string][][]job, minute time.Duration, flat, rate float64) []result {
+func herdTable(runs map[string][]job, minute time.Duration, flat, rate float64) []result {
 	table := []struct {
 		what  string
 		unit  unit
@@ -32,11 +32,7 @@ func herdTable(runs map[string][][]job, minute time.Duration, flat, rate float64
 	for _, line := range table {
 		var measures []measure
 		for _, h := range herds {
-			var values []float64
-			for _, jobs := range runs[h.name] {
-				values = append(values, line.value(jobs))
-			}
-			measures = append(measures, median(h.name, values))
+			measures = append(measures, one(h.name, line.value(runs[h.name])))
 		}
 		r := resultOf(line.what, line.unit, measures)
 		r.Limit = line.limit
@@ -48,13 +44,13 @@ func herdTable(runs map[string][][]job, minute time.Duration, flat, rate float64
 
 // measureHerdSimulated runs the pools of the server in virtual time.
 func measureHerdSimulated(context.Context, *world) ([]result, error) {
-	runs := make(map[string][][]job)
+	runs := make(map[string][]job)
 	for _, h := range herds {
 		jobs, err := h.simulate()
 		if err != nil {
 			return nil, err
 		}
-		runs[h.name] = [][]job{jobs}
+		runs[h.name] = jobs
 	}
 	return herdTable(runs, time.Minute, 1.2, 0.99), nil
 }
@@ -62,9 +58,6 @@ func measureHerdSimulated(context.Context, *world) ([]result, error) {
 const (
 	// herdScale is by how much time is shortened: a hold of 20 minutes takes two seconds.
 	herdScale = 600
-	// herdRounds is how often our herd runs. The others run once: they are ten times as far from
-	// flat as chance could bring them.
-	herdRounds = 2
 	// realFlat is the peak ÷ mean that is allowed. Grants are whole numbers: three in a minute of
 	// 2.5 are 1.20, and the mean of a real run is not exactly 2.5.
 	realFlat = 1.25
@@ -77,18 +70,13 @@ const (
 // by 10 ms, for example by other programs on the machine, its start is six seconds of the herd
 // late.
 func measureHerdReal(ctx context.Context, w *world) ([]result, error) {
-	runs := make(map[string][][]job)
-	for round := range herdRounds {
-		for i, h := range herds {
-			if i > 0 && round > 0 {
-				continue
-			}
-			jobs, err := w.stampede(ctx, h)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", h.name, err)
-			}
-			runs[h.name] = append(runs[h.name], jobs)
+	runs := make(map[string][]job)
+	for _, h := range herds {
+		jobs, err := w.stampede(ctx, h)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", h.name, err)
 		}
+		runs[h.name] = jobs
 	}
 	return herdTable(runs, time.Minute/herdScale, realFlat, realRate), nil
 }

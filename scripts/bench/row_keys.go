@@ -36,16 +36,16 @@ func measureKeys(ctx context.Context, w *world) ([]result, error) {
 		return nil, err
 	}
 	backlog := result{What: fmt.Sprintf("10,020 requests over %d keys, %d at once, beside their runs alone", keyObjects, keyLanes), Unit: factor,
-		Ours: measure{Name: "leasectl", Value: all.took.Seconds() / all.ideal.Seconds(), Values: 1}, Limit: atMost(1.1)}
+		Ours: one("leasectl", all.took.Seconds()/all.ideal.Seconds()), Limit: atMost(1.1)}
 	backlog.Peers = append(backlog.Peers, w.semKeys(ctx))
 
 	var lanes []float64
 	for range 2 {
-		one, err := w.drainKeys(ctx, 1, 300)
+		one, err := w.drainKeys(ctx, 1, 200)
 		if err != nil {
 			return nil, err
 		}
-		nine, err := w.drainKeys(ctx, 9, 2_700)
+		nine, err := w.drainKeys(ctx, 9, 1_800)
 		if err != nil {
 			return nil, err
 		}
@@ -195,7 +195,7 @@ sem --wait --id keys`
 		return missing(name, fmt.Sprintf("%v: %s", err, strings.TrimSpace(string(out))))
 	}
 	ideal := keyPeer * keyRun / keyLanes
-	return measure{Name: name, Value: time.Since(begin).Seconds() / ideal.Seconds(), Values: 1}
+	return one(name, time.Since(begin).Seconds()/ideal.Seconds())
 }
 
 const (
@@ -249,7 +249,7 @@ func (w *world) killTenth(ctx context.Context) (_ []result, err error) {
 	}
 	what := fmt.Sprintf("a limit of %d and %d processes, of which a tenth are killed: ", killLimit, killProcesses)
 	counted := func(what string, value int, l *limit) result {
-		return result{What: what, Unit: number, Ours: measure{Name: "leasectl", Value: float64(value), Values: 1}, Limit: l}
+		return result{What: what, Unit: number, Ours: one("leasectl", float64(value)), Limit: l}
 	}
 	return []result{
 		counted(what+"at once, at most", crowd.most, atMost(killLimit)),

@@ -34,7 +34,6 @@ func measureBurst(ctx context.Context, w *world) ([]result, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := func(name string, value float64) measure { return measure{Name: name, Value: value, Values: 1} }
 	runs := result{What: fmt.Sprintf("runs for a burst of %d requests of a key that runs", burstRequests), Ours: one("leasectl", float64(joined.runs)), Limit: atMost(1)}
 	told := result{What: "… that end with its exit code", Ours: one("leasectl", float64(joined.told)), Limit: atLeast(burstRequests - 1)}
 	took := result{What: "… until all have", Unit: inSeconds, Ours: one("leasectl", joined.took.Seconds()), Peers: []measure{one("one after the other", waiting.took.Seconds())}}

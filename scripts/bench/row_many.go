@@ -23,10 +23,10 @@ import (
 const (
 	many           = 100_000
 	manyRestart    = 3 // seconds
-	manyRestarts   = 3
+	manyRestarts   = 2
 	manyPages      = 21
 	manyPlaces     = 500 // requests that are asked for their place
-	manyPairRounds = 15
+	manyPairRounds = 11
 	manyPairs      = 0.8 // of the pairs a second of an empty server
 	manySpare      = 64  // leases that nobody holds: a pool has 100,000 names at most
 )
@@ -51,7 +51,7 @@ func measureManyWaiters(ctx context.Context, w *world) ([]result, error) {
 	drained := result{What: "pairs while they drain, in memory, client and server in one process", Unit: perSecond}
 	drained.Ours, drained.Peers = pair(func(c crowded) float64 { return c.Rate })
 	order := result{What: "grants out of order while they drain", Unit: number, Limit: atMost(0),
-		Ours: measure{Name: "leasectl", Value: float64(all[0].Disorder), Values: 1}}
+		Ours: one("leasectl", float64(all[0].Disorder))}
 
 	dir := w.fresh("data")
 	if err := fill(dir, config, drainCapacity, many); err != nil {
@@ -241,7 +241,7 @@ func (w *world) measureMany(ctx context.Context, dir string, capacity int, more 
 	}
 	copied := time.Since(begin)
 	once := func(what string, u unit, x float64) result {
-		return result{What: what, Unit: u, Ours: measure{Name: "leasectl", Value: x, Values: 1}}
+		return result{What: what, Unit: u, Ours: one("leasectl", x)}
 	}
 	page := median("a page of "+leaseapi.PathPools, took[0])
 	page.Limit = atMost(pageSlower)

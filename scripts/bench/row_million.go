@@ -78,7 +78,7 @@ func measureMillion(ctx context.Context, w *world) (_ []result, err error) {
 		{"descriptors", number, func(f footprint) float64 { return f.descriptors }, atMost(millionClients / 2), atMost(millionGrowth)},
 		{"size of the store", inBytes, func(f footprint) float64 { return f.store }, atMost(pool.MaxEnded * millionStore), atMost(millionGrowth)},
 	} {
-		once := func(name string, f footprint) measure { return measure{Name: name, Value: line.value(f), Values: 1} }
+		once := func(name string, f footprint) measure { return one(name, line.value(f)) }
 		const last = millionParts - 1
 		r := result{What: fmt.Sprintf("%s after %d acquires and releases", line.what, millionParts*millionPart), Unit: line.unit,
 			Ours: once("leasectl", all[last]), Limit: line.limit}

@@ -20,7 +20,7 @@ const (
 	pageWaiters  = 10_000
 	pageRounds   = 31
 	openPages    = 10
-	openRounds   = 11
+	openRounds   = 8
 	openClients  = 16
 	openWindow   = time.Second // long enough that each open page changes
 	pageSlower   = 5           // how many times longer than for a page of /pools the first byte may take

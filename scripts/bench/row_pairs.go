@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	pairRounds = 15
+	pairRounds = 10
 	pairWindow = 300 * time.Millisecond // of each server in each round
 )
 

@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	waiterCount  = 10_000
-	waiterRounds = 2
-	idleWindow   = 3 * time.Second
+	waiterCount = 10_000
+	idleWindow  = 3 * time.Second
 	// idleCPU is the percentage that still counts as none: 9 s in an hour.
 	idleCPU = 0.25
 )
 
 // measureWaiters measures the cost of blocked waiters for a server.
 func measureWaiters(ctx context.Context, w *world) ([]result, error) {
-	var memory, idle [2][]float64
-	for range waiterRounds {
-		for i, start := range []func() (*server, error){
-			func() (*server, error) { return w.serve(ctx, "--pool", "one=1") },
-			func() (*server, error) { return w.bare(ctx, "channels") },
-		} {
-			m, c, err := w.blocked(ctx, start, waiterCount)
-			if err != nil {
-				return nil, err
-			}
-			memory[i], idle[i] = append(memory[i], m), append(idle[i], c)
+	var memory, idle []measure
+	for _, s := range []struct {
+		name  string
+		start func() (*server, error)
+	}{
+		{"leasectl", func() (*server, error) { return w.serve(ctx, "--pool", "one=1") }},
+		{"bare channels", func() (*server, error) { return w.bare(ctx, "channels") }},
+	} {
+		m, c, err := w.blocked(ctx, s.start, waiterCount)
+		if err != nil {
+			return nil, err
 		}
+		memory, idle = append(memory, one(s.name, m)), append(idle, one(s.name, c))
 	}
-	size := result{What: "server memory for each waiter", Unit: inBytes, Ours: median("leasectl", memory[0]),
-		Peers: []measure{median("bare channels", memory[1])}, Limit: atMost(22 << 10)}
-	cpu := result{What: "server CPU while they wait, of a core", Unit: percent, Ours: median("leasectl", idle[0]),
-		Peers: []measure{median("bare channels", idle[1])}, Limit: atMost(idleCPU)}
+	size := resultOf("server memory for each waiter", inBytes, memory)
+	size.Limit = atMost(22 << 10)
+	cpu := resultOf("server CPU while they wait, of a core", percent, idle)
+	cpu.Limit = atMost(idleCPU)
 	return []result{size, cpu}, nil
 }
 

@@ -34,11 +34,11 @@ func measureWeights(ctx context.Context, w *world) ([]result, error) {
 		return nil, err
 	}
 	at := result{What: fmt.Sprintf("jobs of %d items at once, of %d, in %d units", weightItems, weightJobs, weightUnits), Unit: number,
-		Ours:  measure{Name: "leasectl", Value: float64(weighted.most), Values: 1},
-		Peers: []measure{{Name: fmt.Sprintf("%d units each", weightFixed), Value: float64(fixed.most), Values: 1}}}
+		Ours:  one("leasectl", float64(weighted.most)),
+		Peers: []measure{one(fmt.Sprintf("%d units each", weightFixed), float64(fixed.most))}}
 	at.budget(at.Peers[0].Name, atLeast(2.4))
 	touched := result{What: "what they touch together, at most", Unit: inBytes,
-		Ours: measure{Name: "leasectl", Value: float64(weighted.peak), Values: 1}, Limit: atMost(weightUnits * weightUnit)}
+		Ours: one("leasectl", float64(weighted.peak)), Limit: atMost(weightUnits * weightUnit)}
 	waits, err := measureSizes()
 	return append([]result{at, touched}, waits...), err
 }
