@@ -13,10 +13,10 @@ func newPauseCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause TYPE --reason REASON",
 		Short: "stop a pool: it grants nothing until it is resumed",
-		Long: `Pause is for operators. The pool grants nothing from now on, restarts of the
-proxy included; whoever waits for it is told the reason, and keeps its place.
-Leases that are held stay held, are renewed and released. Pausing again changes
-the reason.
+		Long: `Pause is for operators. The pool grants nothing from now on, except to
+--overcommit, restarts of the proxy included; whoever waits for it is told the
+reason, and keeps its place. Leases that are held stay held, are renewed and
+released. Pausing again changes the reason.
 
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl pause install --reason "the account is throttled"`,

@@ -53,12 +53,12 @@ var docExceptions = []docException{
 		check: isAuth,
 	},
 	{
-		page: "docs/etcd.md", begins: `leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem --tls-key key.pem \`,
+		page: "docs/etcd.md", begins: `leasectl serve --listen :8370 --config pools.yaml --auth auth.yaml --tls-cert tls.crt --tls-key tls.key \`,
 		why:   "it needs an etcd with certificates",
 		check: parses,
 	},
 	{
-		page: "docs/postgres.md", begins: `PGPASSFILE=/etc/leasectl/pgpass leasectl serve --listen :8370 --config pools.yaml --tokens tokens --tls-cert cert.pem --tls-key key.pem \`,
+		page: "docs/postgres.md", begins: `PGPASSFILE=/etc/leasectl/pgpass leasectl serve --listen :8370 --config pools.yaml --auth auth.yaml --tls-cert tls.crt --tls-key tls.key \`,
 		why:   "it needs a PostgreSQL with certificates",
 		check: parses,
 	},

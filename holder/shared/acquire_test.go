@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -72,5 +74,22 @@ func TestAgedGrantOfARound(t *testing.T) {
 	}
 	if _, err := l.Release(holdertest.Within(t)); err != nil || !slices.Equal(w.Proxy.Released(), l.Names()) {
 		t.Errorf("released %v: %v", w.Proxy.Released(), err)
+	}
+}
+
+// Nobody shares a lease that one user wants for itself, whatever a command line lets through.
+func TestSharedAskIsOfAll(t *testing.T) {
+	w := newWorld(t)
+	for want, a := range map[string]leaseapi.Ask{
+		"priority does":    {Type: "t", Priority: 1},
+		"key does":         {Type: "t", Key: "k", KeyMode: leaseapi.KeyWrite},
+		"coalesce does":    {Type: "t", Key: "k", Coalesce: leaseapi.CoalesceJoin, Variant: "v"},
+		"also does not go": {Type: "t", Also: []leaseapi.Also{{Type: "u"}}},
+		"name does not go": {Type: "t", Name: "n"},
+	} {
+		_, err := Acquire(holdertest.Within(t), w.Holder, Options{Name: "s"}, holder.Request{Ask: a, Handle: w.Handle("handle")})
+		if !errors.Is(err, usage.Err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v", a, err)
+		}
 	}
 }

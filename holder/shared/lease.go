@@ -8,14 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -36,8 +40,22 @@ type lease struct {
 // dir is the directory of the records of shared leases.
 func dir(h *holder.Holder) string { return filepath.Join(h.StateDir, "shared") }
 
+// checkAsk refuses what one user would ask for in the name of all.
+func checkAsk(a leaseapi.Ask) error {
+	a.HasItems, a.Overcommit = false, false
+	rest := url.Values{}
+	leaseapi.EncodeAsk(&a, rest)
+	for _, part := range slices.Sorted(maps.Keys(rest)) {
+		return usage.Errorf("%s does not go with a shared lease: it is taken for all who use it", part)
+	}
+	return nil
+}
+
 // leaseFor returns the shared lease that a request is for.
 func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request) (lease, error) {
+	if err := checkAsk(r.Ask); err != nil {
+		return lease{}, err
+	}
 	proxy, err := h.Dialer.Name(cmp.Or(r.Proxy, h.Dialer.URL))
 	if err != nil {
 		return lease{}, err

@@ -189,7 +189,7 @@ const poolsHead = `# The pools of the lease proxy, for serve --config. The serve
 resources:
 `
 
-const poolsMore = `  # hold: 20m        # how long a job usually holds its lease, for estimates and the pace
+const poolsMore = `  # hold: 20m        # how long a job usually holds its lease, for pace: auto
   # pace: auto       # grants are spread evenly instead of in waves: one each hold / max-count
   # default_ttl: 4h  # of a lease whose holder asks for no time, and does not renew
 `
