@@ -15,12 +15,23 @@ import (
 
 // Loss says that a lease was lost. It is the cause of the context that [Lease.Keep] returns.
 type Loss struct {
-	Err  error // what was lost, and why
-	Over bool  // somebody else may have the lease already
+	Err error // what was lost, and why
+	// Deadline is when somebody else may have the lease. It is zero if the proxy has ended the lease: then
+	// it may be so already, or not for the whole TTL.
+	Deadline proxyclient.Instant
 }
 
 func (l *Loss) Error() string { return l.Err.Error() }
 func (l *Loss) Unwrap() error { return l.Err }
+
+// Grace returns how much of a grace period is left to those who must be gone a moment before the
+// deadline; zero: nothing.
+func (l *Loss) Grace(period, moment time.Duration) time.Duration {
+	if l.Deadline.IsZero() {
+		return period
+	}
+	return max(0, min(period, proxyclient.Until(l.Deadline)-moment))
+}
 
 // Keep renews the lease until stop is called; stop waits for the last renewal. The end of ctx
 // does not stop it. The returned context ends when the lease is lost, with a [Loss] as its
@@ -139,8 +150,11 @@ func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
 	l.h.Reporter.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
 }
 
-// lossOf returns err as a [Loss], which is Over if the deadline of the lease has passed.
+// lossOf returns err as a [Loss].
 func lossOf(err error) *Loss {
-	l, ok := errors.AsType[*proxyclient.LostError](err)
-	return &Loss{Err: err, Over: ok && !l.Deadline.IsZero() && proxyclient.Until(l.Deadline) <= 0}
+	loss := &Loss{Err: err}
+	if l, ok := errors.AsType[*proxyclient.LostError](err); ok {
+		loss.Deadline = l.Deadline
+	}
+	return loss
 }

@@ -306,9 +306,9 @@ func (s Shared) Kept(round string) bool {
 }
 
 // OpenGuard returns the file that the guard of a round's service inherits. It is locked until
-// every copy of it is closed.
+// every copy of it is closed. It is open for writing, as NFS wants it of a file that is locked.
 func (s Shared) OpenGuard(round string) (*os.File, error) {
-	f, err := os.OpenFile(s.guardPath(round), os.O_CREATE|os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, ownerOnly)
+	f, err := os.OpenFile(s.guardPath(round), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, ownerOnly)
 	if err != nil {
 		return nil, err
 	}

@@ -65,8 +65,11 @@ func (w *watch) loseLease(err error) {
 		return
 	}
 	sig, grace := syscall.SIGTERM, w.lossGrace
-	if l, ok := errors.AsType[*holder.Loss](err); ok && l.Over {
-		sig, grace = syscall.SIGKILL, 0
+	if l, ok := errors.AsType[*holder.Loss](err); ok {
+		grace = l.Grace(grace, StopMargin/2)
+		if grace == 0 && w.lossGrace > 0 { // as after a suspension: somebody else may have the lease
+			sig = syscall.SIGKILL
+		}
 	}
 	if !w.command.Stop(sig, grace) {
 		return // the command ended by itself, such as while leasectl was suspended

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap/child"
 )
 
@@ -16,7 +17,7 @@ import (
 // at once, as it does when it goes on after a suspension.
 func TestEndBeforeLoss(t *testing.T) {
 	kept, lose := context.WithCancelCause(t.Context())
-	lose(&holder.Loss{Err: errors.New("lost"), Over: true})
+	lose(&holder.Loss{Err: errors.New("lost"), Deadline: proxyclient.Now()})
 	for range 20 {
 		command, err := child.Start(child.Command{Args: []string{"sh", "-c", "exit 7"}, Stderr: os.Stderr})
 		if err != nil {
@@ -110,5 +111,43 @@ func TestGraceAfterSignal(t *testing.T) {
 		if got := s.graceAfterSignal(); got != tt.want {
 			t.Errorf("below a grace period of %q one of %v is %v, want %v", tt.outer, tt.own, got, tt.want)
 		}
+	}
+}
+
+// A command whose lease ends before the grace period would, as after a suspension, has only until then.
+func TestLossShortlyBeforeTheEnd(t *testing.T) {
+	ready, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command, err := child.Start(child.Command{Args: []string{"sh", "-c", "trap '' TERM; echo; while :; do sleep 1; done"}, Stdout: stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready.Read(make([]byte, 1))
+	deadline := proxyclient.Now().Add(StopMargin)
+	kept, lose := context.WithCancelCause(t.Context())
+	lose(&holder.Loss{Err: errors.New("lost"), Deadline: deadline})
+	w := watch{Options: Options{Report: silent{}, GracePeriod: time.Hour}, command: command, kept: kept, lossGrace: time.Hour}
+	if end := w.untilEnd(); !end.Lost || end.Status.Signal != syscall.SIGKILL {
+		t.Errorf("the run ended as %+v", end)
+	}
+}
+
+// What is left of a grace period ends a moment before the lease does.
+func TestLossGrace(t *testing.T) {
+	for _, tt := range []struct{ left, least, most time.Duration }{
+		{time.Hour, 10 * time.Second, 10 * time.Second},
+		{8 * time.Second, 5 * time.Second, 7 * time.Second},
+		{time.Second / 2, 0, 0},
+		{-time.Hour, 0, 0},
+	} {
+		l := holder.Loss{Deadline: proxyclient.Now().Add(tt.left)}
+		if got := l.Grace(10*time.Second, time.Second); got < tt.least || got > tt.most {
+			t.Errorf("%v before the end %v are left", tt.left, got)
+		}
+	}
+	if got := (&holder.Loss{}).Grace(10*time.Second, time.Second); got != 10*time.Second {
+		t.Errorf("%v are left when the deadline is not known", got)
 	}
 }

@@ -168,7 +168,7 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read handles, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"holder/holdertest", "pool", "proxyserver"}, "holder/recovery": {"holder/dial", "holder/holdertest", "leaseapi"}, "holder/shared": {"holder/holdertest"}, "supervisor": {"holder/dial"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "lockfile", "proxyserver/auth/authtest"},
+	"holder": {"holder/holdertest", "pool", "proxyserver"}, "holder/recovery": {"holder/dial", "holder/holdertest", "leaseapi"}, "holder/shared": {"holder/holdertest"}, "supervisor": {"holder/dial", "proxyclient"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "lockfile", "proxyserver/auth/authtest"},
 	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
 	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
 	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},

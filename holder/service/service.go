@@ -218,6 +218,9 @@ func (s *Service) Stop(grace time.Duration) {
 	<-s.done
 }
 
+// Kill sends KILL to the service's group, in the place of the rest of a grace period.
+func (s *Service) Kill() { s.process.Stop(syscall.SIGKILL, 0) }
+
 // KillGroup ends the process group of a service whose keeper is dead: it kills the group until its
 // guard is gone, or ctx ends. It kills only while the guard surely lives, as long as the group is the
 // service's. A group of 0 is not known here: KillGroup only waits.

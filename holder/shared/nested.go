@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/lockfile"
@@ -25,7 +26,7 @@ func (l lease) nested() (*holder.Lease, error) {
 		}
 		number, _ := strconv.Atoi(words[2])
 		r := record.Round(words[1])
-		if r == nil || l.roundEnded(r) || !l.file.Alive(r.ID, number) {
+		if r == nil || r.State == lockfile.RoundReleasing || l.roundEnded(r) || !l.file.Alive(r.ID, number) {
 			continue // the use has ended, and this process lives on
 		}
 		if l.wanted.Service == nil {
@@ -35,7 +36,7 @@ func (l lease) nested() (*holder.Lease, error) {
 			return nil, err
 		}
 		l.h.Reporter.Notef("within %s", describeUse(l.shown, *r, number))
-		return l.join(*r, &nestedPart{lease: l, round: *r}), nil
+		return l.join(*r, &nestedPart{lease: l, round: *r, use: number}), nil
 	}
 	return nil, nil
 }
@@ -45,6 +46,7 @@ func (l lease) nested() (*holder.Lease, error) {
 type nestedPart struct {
 	lease
 	round lockfile.Round // as it was when the command began
+	use   int            // number of that use
 }
 
 // Uses implements [holder.Part].
@@ -57,10 +59,10 @@ func (u *nestedPart) Variables() []string { return variablesOf(u.round) }
 func (u *nestedPart) Release(context.Context) ([]string, error) { return nil, nil }
 
 // Keep implements [holder.Part].
-func (u *nestedPart) Keep(ctx context.Context, _ holder.KeepOptions) (kept context.Context, stop func()) {
+func (u *nestedPart) Keep(ctx context.Context, o holder.KeepOptions) (kept context.Context, stop func()) {
 	return holder.KeepWith(ctx, watchEvery, func(ctx context.Context, lose func(error)) {
 		for ; ctx.Err() == nil; proxyclient.Sleep(ctx, watchEvery) {
-			if err := u.lost(); err != nil {
+			if err := u.lost(o.Margin); err != nil {
 				lose(err)
 				return
 			}
@@ -68,18 +70,19 @@ func (u *nestedPart) Keep(ctx context.Context, _ holder.KeepOptions) (kept conte
 	})
 }
 
-// lost returns why the command has lost the lease; nil if it has not.
-func (u *nestedPart) lost() error {
+// lost returns why the command has lost the lease; nil if it has not. The lease counts as lost a margin
+// before its end.
+func (u *nestedPart) lost(margin time.Duration) error {
 	record, err := u.file.Read()
 	if err != nil {
 		return nil
 	}
 	r := record.Round(u.round.ID)
-	if r == nil || r.State == lockfile.RoundReleasing {
+	if r == nil || r.State == lockfile.RoundReleasing || !u.file.Alive(r.ID, u.use) {
 		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
 	}
 	err = u.useLoss(r)
-	if err == nil && r.Over(u.now()) {
+	if err == nil && r.Deadline > 0 && u.now() >= lossLimit(r, margin) {
 		err = &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
 	}
 	return err

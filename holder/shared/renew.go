@@ -145,8 +145,11 @@ func (k *renewer) due() time.Duration {
 }
 
 // limit returns when the lease counts as lost.
-func (k *renewer) limit() time.Duration {
-	return k.seen.Deadline - min(k.margin, (k.seen.Deadline-k.seen.RenewedAt)/2)
+func (k *renewer) limit() time.Duration { return lossLimit(&k.seen, k.margin) }
+
+// lossLimit returns when the lease of a round counts as lost, for those who need a margin before its end.
+func lossLimit(r *lockfile.Round, margin time.Duration) time.Duration {
+	return r.Deadline - min(margin, (r.Deadline-r.RenewedAt)/2)
 }
 
 // next returns how long to wait before the next look.

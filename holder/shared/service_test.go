@@ -3,14 +3,20 @@ package shared
 import (
 	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/holder/holdertest"
+	"github.com/leasectl/leasectl/holder/service"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // Two services are the same only if all of their commands is, however long they are.
@@ -100,5 +106,45 @@ func TestEndService(t *testing.T) {
 				t.Errorf("without a guard: %v", err)
 			}
 		})
+	}
+}
+
+// A service that ignores TERM is gone before its lease ends, however long its grace period is: if the
+// lease is lost while the service stops, and if that was known before.
+func TestServiceStopsBeforeItsLeaseEnds(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		dir := t.TempDir()
+		guard, err := os.Create(filepath.Join(dir, "guard"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		running, err := service.Start(service.Options{
+			Command: `trap '' TERM; echo A=b; while :; do sleep 0.1; done`, Dir: dir, Env: os.Environ(),
+			Ready: regexp.MustCompile(`A=`), Log: filepath.Join(dir, "log"), Guard: guard,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-running.Ready() // it ignores TERM
+		renewed, lose := context.WithCancelCause(t.Context())
+		k := &serviceKeeper{running: running, renewed: renewed}
+		deadline := proxyclient.Now().Add(serviceMargin)
+		loss := &holder.Loss{Err: errors.New("lost"), Deadline: deadline}
+		stopped := make(chan struct{})
+		if before {
+			lose(loss)
+		}
+		go func() {
+			defer close(stopped)
+			k.stopWithin(time.Hour)
+		}()
+		lose(loss)
+		select {
+		case <-stopped:
+		case <-holdertest.Within(t).Done():
+			t.Fatal("the service outlives its lease")
+		}
+		running.Kill()
+		running.Stop(0)
 	}
 }

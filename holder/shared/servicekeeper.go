@@ -2,6 +2,7 @@ package shared
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -49,6 +50,7 @@ type serviceKeeper struct {
 	lease
 	id      string
 	running *service.Service // nil: it could not be started
+	renewed context.Context  // ends when the lease is lost, with a [holder.Loss]
 	over    bool             // the service has ended, and the record says so
 	changed chan struct{}    // receives when the record may have changed
 	// unwritten is since when the record cannot be written, as on a full disk; zero: it can.
@@ -83,15 +85,15 @@ func KeepService(ctx context.Context, h *holder.Holder, o ServiceOf, ready func(
 		r.run(ctx, confirmWithin)
 	})
 	defer stopRenewing()
+	k.renewed = renewed
 	k.start(ctx, round, o.Dir)
 	if k.running != nil {
 		defer k.running.Stop(0) // if this process ends early
 	}
-	if !k.watch(ctx, round, renewed) {
+	if !k.watch(ctx, round) {
 		return context.Cause(ctx)
 	}
-	stopRenewing()
-	return k.end(ctx, round)
+	return k.end(ctx, round, stopRenewing)
 }
 
 // serviceMargin is how long before the end of the lease the service is stopped, with half of that
@@ -144,12 +146,12 @@ func (k *serviceKeeper) start(ctx context.Context, round lockfile.Round, dir str
 // watch looks after the service until no user is left, and the round is condemned. It returns
 // false if ctx ended before, or if the users can be told of the end of the service only by that of
 // this process.
-func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round, renewed context.Context) (condemned bool) {
+func (k *serviceKeeper) watch(ctx context.Context, round lockfile.Round) (condemned bool) {
 	var ready, tooMany, ended <-chan struct{}
 	if k.running != nil {
 		ready, tooMany, ended = k.running.Ready(), k.running.TooMany(), k.running.Done()
 	}
-	lost := renewed.Done()
+	lost := k.renewed.Done()
 	late := time.NewTimer(round.Service.Timeout)
 	defer late.Stop()
 	look := time.NewTicker(watchEvery)
@@ -213,7 +215,7 @@ func (k *serviceKeeper) becomeHeld(ctx context.Context) bool {
 	return err == nil
 }
 
-// stop stops the service, and says in the record why.
+// stop stops the service, and says in the record why. The grace period ends before the lease does.
 func (k *serviceKeeper) stop(ctx context.Context, grace time.Duration, why string) {
 	if k.running == nil || k.over {
 		return
@@ -225,9 +227,41 @@ func (k *serviceKeeper) stop(ctx context.Context, grace time.Duration, why strin
 		}
 		return nil
 	})
-	k.running.Stop(grace)
+	k.stopWithin(grace)
 	k.noteOver(ctx, why)
 	failpoint.Here("service-stopped")
+}
+
+// stopWithin stops the service, with less of its grace period if the lease is lost meanwhile.
+func (k *serviceKeeper) stopWithin(grace time.Duration) {
+	left := func(grace time.Duration) time.Duration {
+		if l, ok := errors.AsType[*holder.Loss](context.Cause(k.renewed)); ok {
+			return l.Grace(grace, serviceMargin/4)
+		}
+		return grace
+	}
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		k.running.Stop(left(grace))
+	}()
+	lost := k.renewed.Done()
+	if k.renewed.Err() != nil {
+		lost = nil // the grace period has heard of it
+	}
+	select {
+	case <-stopped:
+		return
+	case <-lost:
+	}
+	end := time.NewTimer(left(serviceMargin / 2))
+	defer end.Stop()
+	select {
+	case <-stopped:
+	case <-end.C:
+		k.running.Kill()
+		<-stopped
+	}
 }
 
 // noteOver says in the record why the service is over. If it was never ready, it gives the
@@ -281,11 +315,11 @@ func (k *serviceKeeper) lostElsewhere() bool {
 	return err == nil && (r == nil || roundLoss(r) != nil)
 }
 
-// used tells, without the lock of the record, whether a user lives.
+// used tells, without the lock of the record, whether a user lives. In doubt one does.
 func (k *serviceKeeper) used() bool {
 	record, err := k.file.Read()
 	r := record.Round(k.id)
-	return err == nil && r != nil && k.file.LiveUsers(*r) > 0
+	return err != nil || r != nil && k.file.LiveUsers(*r) > 0
 }
 
 // condemn tells whether no user is left, and the service does not linger. Then nobody joins the
@@ -319,9 +353,9 @@ func (k *serviceKeeper) condemn(ctx context.Context) (condemned bool) {
 	return proxyclient.Now().Sub(k.unwritten) > unwrittenTime // else it is tried again at the next look
 }
 
-// end stops the service, gives the lease back, and removes the round. begun is the round as this
-// process began with it, which counts if somebody has removed the record.
-func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
+// end stops the service, whose lease is renewed until then, gives the lease back, and removes the round.
+// begun is the round as this process began with it, which counts if somebody has removed the record.
+func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round, stopRenewing func()) error {
 	record, err := k.file.Read()
 	if err != nil {
 		return err
@@ -331,6 +365,7 @@ func (k *serviceKeeper) end(ctx context.Context, begun lockfile.Round) error {
 		r = &begun
 	}
 	k.stop(ctx, r.Service.Grace, "was stopped")
+	stopRenewing()
 	failpoint.Here("service-gone")
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()

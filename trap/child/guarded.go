@@ -18,12 +18,16 @@ import (
 // Guarded is a command whose group ends with this process, however this process ends. A guard
 // leads the group: a shell that waits for our end, and then kills the group. The group lasts as
 // long as one of its processes other than the guard lives, also if the command itself has ended.
+// A command that has left the group, as by setsid(2), belongs to it all the same, with the group
+// that it may lead; its children elsewhere do not.
 type Guarded struct {
 	mu      sync.Mutex
-	guard   int       // process id of the guard, which is reaped under mu, and id of the group
-	reaped  bool      // the group's id may be another's
-	waiting *os.File  // its end is the end of the guard; see guardScript
-	stop    sync.Once // the KILL after a grace period
+	guard   int           // process id of the guard, which is reaped under mu, and id of the group
+	command int           // process id of the command, which is reaped under mu, too; zero: there is none
+	reaped  bool          // the group's id may be another's
+	waiting *os.File      // its end is the end of the guard; see guardScript
+	stop    sync.Once     // the KILL after a grace period
+	killed  chan struct{} // closed killTime after that KILL: who lives then is not ours to kill
 	done    chan struct{}
 	status  Status
 }
@@ -42,7 +46,7 @@ func StartGuarded(c Command, lock *os.File) (*Guarded, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Guarded{done: make(chan struct{})}
+	g := &Guarded{killed: make(chan struct{}), done: make(chan struct{})}
 	if err := g.startGuard(lock); err != nil {
 		return nil, fmt.Errorf("start a guard: %w", err)
 	}
@@ -96,7 +100,8 @@ func (g *Guarded) startGuard(lock *os.File) error {
 // Group returns the id of the group.
 func (g *Guarded) Group() int { return g.guard }
 
-// Done returns a channel that is closed when no process of the group is left.
+// Done returns a channel that is closed when no process of the group is left, except one that cannot be
+// killed, such as another user's.
 func (g *Guarded) Done() <-chan struct{} { return g.done }
 
 // Wait blocks until [Guarded.Done] is closed and returns how the command ended.
@@ -116,9 +121,16 @@ func (g *Guarded) Stop(sig syscall.Signal, grace time.Duration) {
 			defer after.Stop()
 			select {
 			case <-after.C:
-				g.kill(syscall.SIGKILL)
+			case <-g.done:
+				return
+			}
+			g.kill(syscall.SIGKILL)
+			after.Reset(killTime)
+			select {
+			case <-after.C:
 			case <-g.done:
 			}
+			close(g.killed)
 		}()
 	})
 }
@@ -128,6 +140,13 @@ func (g *Guarded) kill(sig syscall.Signal) {
 	defer g.mu.Unlock()
 	if !g.reaped {
 		syscall.Kill(-g.guard, sig)
+	}
+	if group, err := syscall.Getpgid(g.command); g.command != 0 && err == nil && group != g.guard {
+		to := g.command
+		if group == g.command {
+			to = -g.command // the group that it leads
+		}
+		syscall.Kill(to, sig)
 	}
 }
 
@@ -148,6 +167,11 @@ func (g *Guarded) supervise(path string, c Command, started chan<- error) {
 	pid, err := sys.StartProcess(path, c.Args, attr)
 	sys.ForkLock.RUnlock()
 	closeNull()
+	if err == nil {
+		g.mu.Lock()
+		g.command = pid
+		g.mu.Unlock()
+	}
 	started <- err
 	if err != nil {
 		return
@@ -156,16 +180,29 @@ func (g *Guarded) supervise(path string, c Command, started chan<- error) {
 		sys.Waitid(g.guard, sys.WaitEnd|sys.WaitPeek)
 		g.kill(syscall.SIGKILL)
 	}()
+	sys.Waitid(pid, sys.WaitEnd|sys.WaitPeek)
 	var status unix.WaitStatus
+	g.mu.Lock()
 	status, _, err = sys.Reap(pid)
+	g.command = 0
+	g.mu.Unlock()
 	g.status = newStatus(status, err)
 	g.awaitOthers()
 }
 
+// lookAgain is how often the members of a group are listed anew while one of them lives: it may have left
+// the group.
+const lookAgain = time.Second
+
 // awaitOthers blocks until no process of the group is alive but the guard. If the members cannot
-// be listed, the group counts as ended.
+// be listed, or do not end by KILL, the group counts as ended.
 func (g *Guarded) awaitOthers() {
 	for empty := 0; ; {
+		select {
+		case <-g.killed:
+			return
+		default:
+		}
 		pids, err := liveMembers(g.guard)
 		if err != nil {
 			return
@@ -187,7 +224,11 @@ func (g *Guarded) awaitOthers() {
 			id, err := syscall.Getpgid(other)
 			return err == nil && id == g.guard
 		}
-		if err := sys.AwaitExit(context.Background(), other, member, memberPoll); err != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), lookAgain)
+		err = sys.AwaitExit(ctx, other, member, memberPoll)
+		look := ctx.Err() != nil
+		cancel()
+		if err != nil && !look {
 			return
 		}
 	}

@@ -1,7 +1,10 @@
 package child
 
 import (
+	"fmt"
+	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -14,6 +17,12 @@ import (
 // prints.
 func startGuarded(t *testing.T, script string) (g *Guarded, lock string, out *testenv.Lines) {
 	t.Helper()
+	return startGuardedCommand(t, Command{Args: testenv.Shell(script), Env: os.Environ()})
+}
+
+// startGuardedCommand is startGuarded for another command.
+func startGuardedCommand(t *testing.T, c Command) (g *Guarded, lock string, out *testenv.Lines) {
+	t.Helper()
 	lock = filepath.Join(t.TempDir(), "lock")
 	f, err := os.Create(lock)
 	if err != nil {
@@ -25,7 +34,8 @@ func startGuarded(t *testing.T, script string) (g *Guarded, lock string, out *te
 	}
 	out, w := testenv.Report(t)
 	defer w.Close()
-	if g, err = StartGuarded(Command{Args: testenv.Shell(script), Env: os.Environ(), Stdout: w}, f); err != nil {
+	c.Stdout = w
+	if g, err = StartGuarded(c, f); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -160,5 +170,68 @@ func TestGuardedNotFound(t *testing.T) {
 	f.Close()
 	if err == nil || guarded(t, lock) {
 		t.Errorf("%v, and a guard is left: %t", err, guarded(t, lock))
+	}
+}
+
+// sessionMode begins a session of its own with a child in it, as setsid(1) and daemons do, and ignores TERM.
+func sessionMode([]string) int {
+	signal.Ignore(syscall.SIGTERM)
+	if _, err := syscall.Setsid(); err != nil {
+		panic(err)
+	}
+	argv := testenv.Shell("sleep 1000; sleep 1000")
+	worker, _, err := syscall.StartProcess(argv[0], argv, &syscall.ProcAttr{})
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(os.Getpid())
+	fmt.Println(worker)
+	never := make(chan os.Signal, 1)
+	signal.Notify(never, syscall.SIGUSR1) // or the runtime would call it a deadlock
+	<-never
+	return 0
+}
+
+// A command that has left its group ends all the same, and so does the group that it leads now.
+func TestGuardedCommandLeaves(t *testing.T) {
+	argv, env := testenv.Self("session")
+	g, _, out := startGuardedCommand(t, Command{Args: argv, Env: env})
+	command, worker := testenv.Atoi(t, out.Next()), testenv.Atoi(t, out.Next())
+	g.Stop(syscall.SIGTERM, 10*time.Millisecond)
+	testenv.Receive(t, g.Done())
+	testenv.AwaitGone(t, command)
+	testenv.AwaitGone(t, worker)
+}
+
+// leaverMode leaves its group at USR1, and ends at the end of its input.
+func leaverMode([]string) int {
+	leave := make(chan os.Signal, 1)
+	signal.Notify(leave, syscall.SIGUSR1)
+	fmt.Println(os.Getpid())
+	<-leave
+	if _, err := syscall.Setsid(); err != nil {
+		panic(err)
+	}
+	fmt.Println("left")
+	io.Copy(io.Discard, os.Stdin)
+	return 0
+}
+
+// A process that leaves the group while it is waited for is not waited for any more.
+func TestGuardedMemberLeaves(t *testing.T) {
+	argv, env := testenv.Self("leaver")
+	in, inW, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer inW.Close() // ends the leaver
+	g, _, out := startGuardedCommand(t, Command{Args: append(testenv.Shell(`exec 3<&0; "$0" "$@" <&3 3<&- &`), argv...), Env: env, Stdin: in})
+	in.Close()
+	pid := testenv.Atoi(t, out.Next())
+	syscall.Kill(pid, syscall.SIGUSR1)
+	out.Want("left")
+	testenv.Receive(t, g.Done())
+	if syscall.Kill(pid, 0) != nil {
+		t.Error("what has left the group was ended")
 	}
 }
