@@ -33,6 +33,9 @@ func (l *Lease) HandOver(ctx context.Context, o HandOver, deliver func() error) 
 		if err := l.leaveTo(ctx, o); err != nil {
 			return err
 		}
+		if ctx.Err() != nil { // such as with the owner: its keeper may watch another process of that id
+			return context.Cause(ctx)
+		}
 		failpoint.Here("lease-firm")
 		return nil
 	})

@@ -209,7 +209,8 @@ func (l *Lease) confirm(ctx context.Context) error {
 
 // Release gives the lease back, and returns the names that were released: none if the lease was
 // given back before. It does so even if the handle is gone or cannot be read. It takes at most
-// [cleanup.Timeout], and at most 3 s once ctx has ended.
+// [cleanup.Timeout], and at most 3 s once ctx has ended; the last user of a service may take the grace
+// period of that longer.
 //
 // Release of a shared lease ends this process's use. The last user gives the lease back, or
 // leaves it to linger.

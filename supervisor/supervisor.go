@@ -15,7 +15,7 @@ import (
 // further attempt swaps the lease of the attempt before.
 //
 // The release at the end takes at most ten seconds, and 3 s if the run failed or
-// the command was stopped.
+// the command was stopped; the last user of a service also waits until that is gone.
 //
 // As process 1 it also reaps the orphans that it inherits.
 //

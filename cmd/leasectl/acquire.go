@@ -162,6 +162,12 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		if err := a.holder.CanKeep(); err != nil {
 			return err
 		}
+		watched, stop, err := whileOwnerLives(ctx, o.ownerPID)
+		if err != nil {
+			return err
+		}
+		defer stop()
+		ctx = watched
 	}
 	request, err := o.request(handle)
 	if err != nil {

@@ -229,3 +229,25 @@ func TestKeeperOutlivesItsHandle(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// A keeper whose directory was removed, and made again by another keeper, goes on: nobody has dismissed
+// it, and its owner works on.
+func TestKeeperOutlivesItsDirectory(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clitest.Build(t, ""), "install=2")
+	owner, kill := w.Owner()
+	w.Run(0, "acquire", "--type", "install", "--handle", "h", "--owner-pid", strconv.Itoa(owner))
+	keeper := w.keeperPID(w.Path("h"))
+	if err := os.RemoveAll(w.Path("state")); err != nil {
+		t.Fatal(err)
+	}
+	other, killOther := w.Owner()
+	w.Run(0, "acquire", "--type", "install", "--handle", "other", "--owner-pid", strconv.Itoa(other))
+	killOther()
+	w.Await("the other lease to be free", func() bool { return w.Pool("install").InUse == 1 })
+	if !clitest.Lives(keeper) {
+		t.Error("the keeper has ended, and its owner lives")
+	}
+	kill()
+	w.Await("the lease to be free", func() bool { return w.Pool("install").InUse == 0 })
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math"
 	"os"
 
@@ -22,11 +23,32 @@ func checkOwnerPID(pid int) error {
 	return nil
 }
 
+// whileOwnerLives returns a context that ends with an owner process, so that nobody takes a lease for
+// another process that has got its id meanwhile. stop ends the watch.
+func whileOwnerLives(ctx context.Context, pid int) (watched context.Context, stop func(), err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := process.WatchExit(ctx, pid)
+	if err := checkOwnerLives(pid); err != nil {
+		cancel(nil)
+		return nil, nil, err
+	}
+	go func() {
+		if <-ended == nil {
+			cancel(ownerEnded(pid))
+		}
+	}()
+	return ctx, func() { cancel(nil) }, nil
+}
+
 // checkOwnerLives refuses an owner process that has ended, since its lease would be given back at
 // once.
 func checkOwnerLives(pid int) error {
 	if !process.Lives(pid) {
-		return usagef("--owner-pid %d: there is no such process: name one that lives as long as the lease is needed, such as $$", pid)
+		return ownerEnded(pid)
 	}
 	return nil
+}
+
+func ownerEnded(pid int) error {
+	return usagef("--owner-pid %d: there is no such process: name one that lives as long as the lease is needed, such as $$", pid)
 }

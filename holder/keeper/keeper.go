@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -35,17 +36,19 @@ type Keeper struct {
 	// that it has now, and even if the handle is gone.
 	Release func(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool, r lockfile.Record) (released []string, err error)
 
+	home    os.FileInfo     // directory of its socket
 	record  lockfile.Record // as the handle last had it
 	ended   <-chan error    // receives when the owner process is gone; nil: there is none
 	changed chan struct{}   // receives when the handle may have changed
 	renewed chan error      // receives when the renewals are over
 }
 
-// Run keeps the lease. It blocks until the lease is lost, or was given back by itself or by others. It
+// Run keeps the lease. It blocks until the lease is lost, or was given back by itself or by others, or
+// asked ends: then the user and recover hear the same as of a keeper that was killed. It
 // calls ready once it watches the owner process and the handle. It is an error if the handle does not
 // hold the request.
-func (k *Keeper) Run(ctx context.Context, ready func()) error {
-	ctx, cancel := context.WithCancel(ctx)
+func (k *Keeper) Run(asked context.Context, ready func()) error {
+	ctx, cancel := context.WithCancel(asked)
 	defer cancel()
 	k.changed, k.renewed = make(chan struct{}, 1), make(chan error, 1)
 	if k.OwnerPID != 0 {
@@ -55,7 +58,14 @@ func (k *Keeper) Run(ctx context.Context, ready func()) error {
 	if err != nil {
 		return err
 	}
-	defer stopListening()
+	defer func() {
+		if asked.Err() == nil { // else its socket stays, as that of a killed keeper: it has not done its work
+			stopListening()
+		}
+	}()
+	if k.home, err = os.Lstat(k.Keepers.dir()); err != nil {
+		return err
+	}
 	record, err := k.Handle.Read()
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
@@ -75,7 +85,11 @@ func (k *Keeper) Run(ctx context.Context, ready func()) error {
 		if err := k.Journal.Begin(ctx, record.Intent(entry, lockfile.KindKeep, k.Handle.Path())); err != nil {
 			return err
 		}
-		defer k.Journal.Settle(entry)
+		defer func() {
+			if asked.Err() == nil {
+				k.Journal.Settle(entry)
+			}
+		}()
 	}
 	// If nobody hears this, the acquire was killed. The handle exists, so its lease belongs to
 	// the owner process all the same.
@@ -100,6 +114,9 @@ func (k *Keeper) watch(ctx context.Context, client *proxyclient.Client) (due boo
 	return k.wait(ctx)
 }
 
+// dismissed is [Keepers.dismissed].
+func (k *Keeper) dismissed() bool { return k.Keepers.dismissed(k.Request, k.home) }
+
 // holds tells whether a handle's record holds the keeper's request, or waits to replace its leases.
 func (k *Keeper) holds(r lockfile.Record) bool {
 	return r.State == lockfile.HandleHeld && r.RequestID == k.Request || r.WaitsInPlaceOf(k.record)
@@ -108,7 +125,7 @@ func (k *Keeper) holds(r lockfile.Record) bool {
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
 // handle holds it, cannot be read, or was removed although nobody gave the lease back.
 func (k *Keeper) stillKept() bool {
-	if k.Keepers.dismissed(k.Request) {
+	if k.dismissed() {
 		return false
 	}
 	r, err := k.Handle.Read()
@@ -142,7 +159,7 @@ func (k *Keeper) wait(ctx context.Context) (due bool, err error) {
 		case <-late:
 			return true, nil
 		case err := <-k.ended:
-			return err == nil && !k.Keepers.dismissed(k.Request), err
+			return err == nil && !k.dismissed(), err
 		case err := <-k.renewed:
 			return false, err
 		case <-k.changed:
@@ -156,7 +173,7 @@ func (k *Keeper) wait(ctx context.Context) (due bool, err error) {
 // only the keeper can give its own lease back.
 func (k *Keeper) orphaned() bool {
 	r, err := k.Handle.Read()
-	return err == nil && r.RequestID != k.Request && lockfile.Certain(k.record.Leases) && !k.Keepers.dismissed(k.Request)
+	return err == nil && r.RequestID != k.Request && lockfile.Certain(k.record.Leases) && !k.dismissed()
 }
 
 // keepAlive renews the lease until ctx ends or it is lost for good.

@@ -237,12 +237,13 @@ func (k *Keepers) Dismiss(request string) {
 	socket.While(path, func() { os.Remove(path) })
 }
 
-// dismissed tells whether the keeper of a request, which this process is, was dismissed. A socket
-// that is gone with its directory was not removed by [Keepers.Dismiss].
-func (k *Keepers) dismissed(request string) bool {
+// dismissed tells whether the keeper of a request, which this process is, was dismissed. home is the
+// directory in which it listens: a socket that is gone with that was not removed by [Keepers.Dismiss],
+// even if there is another of its name by now.
+func (k *Keepers) dismissed(request string, home os.FileInfo) bool {
 	_, err := os.Lstat(k.socket(request))
-	_, gone := os.Lstat(k.dir())
-	return errors.Is(err, fs.ErrNotExist) && gone == nil
+	now, gone := os.Lstat(k.dir())
+	return errors.Is(err, fs.ErrNotExist) && gone == nil && os.SameFile(home, now)
 }
 
 // touch makes the socket of a keeper that has renewed its lease as old as this renewal.
