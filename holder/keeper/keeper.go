@@ -143,14 +143,21 @@ func (k *Keeper) stillKept() bool {
 }
 
 // wait blocks until the lease is due to be given back, or nothing is left to look after.
-func (k *Keeper) wait(ctx context.Context) (due bool, err error) {
+func (k *Keeper) wait(ctx context.Context) (over bool, err error) {
+	var due struct { // the late release
+		at   time.Time // as the record has it
+		when proxyclient.Instant
+	}
 	for {
 		if !k.stillKept() {
 			return k.orphaned(), nil
 		}
 		var late <-chan time.Time // nil: there is no late release, or the proxy does it
 		if !k.record.ReleaseAt.IsZero() && k.record.Lasts() {
-			late = time.After(time.Until(k.record.ReleaseAt))
+			if !k.record.ReleaseAt.Equal(due.at) { // read once: the time of day may be set
+				due.at, due.when = k.record.ReleaseAt, proxyclient.Now().Add(time.Until(k.record.ReleaseAt))
+			}
+			late = time.After(proxyclient.Until(due.when))
 		}
 		if late == nil && k.ended == nil {
 			return false, nil // the late release was taken back

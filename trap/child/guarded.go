@@ -220,12 +220,8 @@ func (g *Guarded) awaitOthers() {
 			continue
 		}
 		empty = 0
-		member := func() bool {
-			id, err := syscall.Getpgid(other)
-			return err == nil && id == g.guard
-		}
 		ctx, cancel := context.WithTimeout(context.Background(), lookAgain)
-		err = sys.AwaitExit(ctx, other, member, memberPoll)
+		err = awaitMember(ctx, other, g.guard)
 		look := ctx.Err() != nil
 		cancel()
 		if err != nil && !look {

@@ -37,6 +37,16 @@ func (g *group) stop(sig syscall.Signal, grace time.Duration) (begun bool) {
 // often enough that a stop seems to take no time.
 const memberPoll = 10 * time.Millisecond
 
+// awaitMember blocks until process pid has ended, if it is of the group, or until ctx ends. The error is that
+// of ctx, or that the end of the process cannot be watched.
+func awaitMember(ctx context.Context, pid, group int) error {
+	member := func() bool {
+		id, err := syscall.Getpgid(pid)
+		return err == nil && id == group
+	}
+	return sys.AwaitExit(ctx, pid, member, memberPoll)
+}
+
 // awaitGroup blocks until no process of the group is alive, zombies aside, but no longer than
 // limit. If the members cannot be listed, it blocks for all of limit.
 func awaitGroup(limit time.Duration, group int) {
@@ -52,11 +62,7 @@ func awaitGroup(limit time.Duration, group int) {
 			return
 		}
 		for _, pid := range pids {
-			member := func() bool {
-				id, err := syscall.Getpgid(pid)
-				return err == nil && id == group
-			}
-			if err := sys.AwaitExit(ctx, pid, member, memberPoll); err != nil && ctx.Err() == nil {
+			if err := awaitMember(ctx, pid, group); err != nil && ctx.Err() == nil {
 				<-ctx.Done() // its end cannot be watched: wait the whole limit
 			}
 		}
