@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -348,4 +349,87 @@ func TestDivided(t *testing.T) {
 			t.Errorf("%d leases, want 1101", n)
 		}
 	})
+}
+
+// A KILL between two transactions of a divided step separates no changes that belong together: each
+// request is held, or waits, or has ended and is remembered; a name whose lease expired has its lock
+// delay; and the names of a counted pool go on after the last grant.
+func TestDividedStepKeepsTogether(t *testing.T) {
+	const n = 40
+	listed := pool.Config{Type: "q", Names: pool.Numbered("q", n), LockDelay: time.Hour}
+	counted := pool.Config{Type: "c", Units: n}
+	id := func(typ string, i int) string { return fmt.Sprintf("%s%d", typ, i) }
+	ask := func(set *pool.Set, typ string) {
+		for i := range n {
+			if _, err := set.Acquire(0, pool.Request{ID: id(typ, i), Type: typ, Owner: "me"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	steps := map[string]struct {
+		before, step func(set *pool.Set)
+	}{
+		"leases expire": {
+			func(set *pool.Set) { ask(set, "q") },
+			func(set *pool.Set) { set.Advance(pool.ProvisionalTTL) },
+		},
+		"waiters are withdrawn": {
+			func(set *pool.Set) { set.Pause(0, "c", pool.Act{}); ask(set, "c") },
+			func(set *pool.Set) { set.ReleaseAll(0, func(string) bool { return true }) },
+		},
+		"a pool is resumed": {
+			func(set *pool.Set) { set.Pause(0, "c", pool.Act{}); ask(set, "c") },
+			func(set *pool.Set) { set.Resume(0, "c", pool.Act{}) },
+		},
+	}
+	for what, c := range steps {
+		set, err := pool.New([]pool.Config{listed, counted}, pool.Snapshot{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.before(set)
+		before := slices.Clone(set.Drain())
+		c.step(set)
+		changes := set.Drain()
+		for killed, more := 1, true; more; killed++ {
+			inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+				l := leadtest.Gain(t, a, time.Second)
+				leadtest.Load(t, l)
+				leadtest.Commit(t, l, before...)
+				left := killed
+				a.Disturb(func(method string) unsteady.Fate {
+					if method == "Commit" {
+						left--
+					}
+					return unsteady.Fate{Lost: left < 0}
+				})
+				more = l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: n}) != nil
+				l.Close()
+				snap := leadtest.Load(t, leadtest.Gain(t, b, 2*ttl))
+				if _, err := pool.New([]pool.Config{listed, counted}, snap, 0); err != nil {
+					t.Errorf("%s, and after %d transactions the store has %v", what, killed, err)
+				}
+				there, last := make(map[string]int), 0
+				for _, lease := range snap.Leases {
+					there[lease.RequestID]++
+					last = max(last, int(lease.Generation))
+				}
+				for _, w := range snap.Waiters {
+					there[w.ID]++
+				}
+				for _, e := range snap.Ended {
+					there[e.ID]++
+				}
+				if len(there) != n {
+					t.Errorf("%s, and after %d transactions the store has %d of %d requests", what, killed, len(there), n)
+				}
+				if what == "leases expire" && len(snap.Locked) != len(snap.Ended) {
+					t.Errorf("%s, and after %d transactions %d names are locked of %d", what, killed, len(snap.Locked), len(snap.Ended))
+				}
+				if what == "a pool is resumed" && last > 0 && (len(snap.Named) != 1 || snap.Named[0].Last != last) {
+					t.Errorf("%s, and after %d transactions with %d grants the names go on from %+v", what, killed, last, snap.Named)
+				}
+			})
+		}
+	}
 }
