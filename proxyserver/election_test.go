@@ -255,6 +255,31 @@ func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
 	})
 }
 
+// A commit proves only that the server led when the database did it. That may be before an answer
+// was made that waits for it: the server may have been stopped before it heard of its commit.
+func TestAnswersDuringACommitOfALeadThatHasLapsed(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		l := v.win()
+		p.granted("type=q&request_id=a")
+		hold := v.Store.(*probe).hold
+		hold <- struct{}{} // the answer of the next commit is late
+		released, read := make(chan reply, 1), make(chan reply, 1)
+		go func() { released <- p.release(`{"request_ids":["a"]}`) }()
+		synctest.Wait()
+		go func() { read <- p.do("GET", "/pools", "") }()
+		synctest.Wait()
+		if len(released)+len(read) > 0 {
+			t.Error("it was answered before the commit")
+		}
+		l.lose()
+		<-hold
+		if r := <-released; r.status != 200 {
+			t.Errorf("what was committed: %d %s", r.status, r.body)
+		}
+		p.mustRefuse("a read during the commit", false, <-read)
+	})
+}
+
 // A commit that fails makes a leader stand by, and does not end the server.
 func TestCommitOfALeadThatIsOver(t *testing.T) {
 	withVotes(t, func(t *testing.T, p *peer, v *votes) {

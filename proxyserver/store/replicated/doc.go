@@ -5,8 +5,8 @@
 //     durable when it returns. It is fenced: it does nothing unless the leader that sent it still
 //     leads, and the store is as its last commit left it.
 //   - The lead of a server that was stopped, cut off or suspended is over before another
-//     server can take the lead. An answer that needs no commit is valid if the Holds of
-//     [store.Lead] returns nil after the answer was made.
+//     server can take the lead. An answer that needs no commit, or only one that began
+//     before it, is valid if the Holds of [store.Lead] returns nil after the answer was made.
 //   - A store that lost a record, or that a later program made, is refused. A server that has seen
 //     commits that the database no longer has does not lead: it returns [store.ErrLost].
 //
