@@ -184,6 +184,29 @@ func TestLogOfALead(t *testing.T) {
 	})
 }
 
+// A server that is elected, and whose first commit fails, says why, and stands by.
+func TestLogOfALeadThatNeverBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		v := newVotes(t)
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		l := &fakeLead{votes: v, over: make(chan struct{})}
+		l.lose()
+		v.won <- l
+		synctest.Wait()
+		if said := log.String(); strings.Count(said, "cannot begin to lead") != 1 || !strings.Contains(said, store.ErrNotLeader.Error()) {
+			t.Errorf("the log says %s", said)
+		}
+		if !l.closed.Load() {
+			t.Error("the lead is not closed")
+		}
+		p.mustRefuse("acquire", true, p.acquire("type=q"))
+		v.win()
+		p.granted("type=q")
+		p.stop()
+	})
+}
+
 // A standby refuses all calls except those about itself. When it leads, it has the leases of
 // the store. When it loses the lead, all waiters are told, and it can lead again.
 func TestLeadsInTurns(t *testing.T) {

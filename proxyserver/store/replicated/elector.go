@@ -97,7 +97,8 @@ func (e *Elector) look(ctx context.Context) (s State, err error) {
 }
 
 // Gain implements [store.Election]. It watches the leader's entry until there is none, or it has
-// stayed the same for a full TTL of its leader.
+// stayed the same for a full TTL of its leader. If the database refused a commit of the last lead,
+// other servers have a TTL to take it first.
 func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 	defer func() {
 		if err != nil && len(e.own) > 0 {
@@ -127,7 +128,10 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 				watched, since = s.Leader.Version, e.SinceBoot()
 			}
 			left := ttl - (e.SinceBoot() - since)
-			if watched == 0 || e.wrote(s.Leader.Value) || left <= 0 {
+			if watched == 0 || e.wrote(s.Leader.Value) {
+				left = 0
+			}
+			if left = max(left, e.leftUntil-e.SinceBoot()); left <= 0 {
 				l, err := e.take(ctx, s.Leader)
 				switch {
 				case l != nil:

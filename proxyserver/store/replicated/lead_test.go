@@ -230,6 +230,40 @@ func TestLostTake(t *testing.T) {
 	})
 }
 
+// A server whose commit the database refuses gives up the lead at once, and leaves it to others for a
+// TTL: they may commit less at once. Nobody else may be there.
+func TestRefusedCommit(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		refuse := func() {
+			t.Helper()
+			a.Disturb(only("Commit", unsteady.Fate{Refused: true}))
+			l := leadtest.Gain(t, a, 2*ttl)
+			leadtest.Load(t, l)
+			defer a.Disturb(nil)
+			defer l.Close()
+			if err := l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-0", 1)}, Generation: 1}); !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, replicated.ErrRefused) {
+				t.Errorf("the commit: %v", err)
+			}
+		}
+		first := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, first)
+		first.Close()
+		for range 2 {
+			refuse()
+			began := time.Now()
+			l := leadtest.Gain(t, a, 2*ttl)
+			if took := time.Since(began); took != ttl {
+				t.Errorf("without another server it leads after %v, want %v", took, ttl)
+			}
+			l.Close()
+		}
+		refuse()
+		go a.Gain(t.Context())
+		time.Sleep(ttl / 8)
+		leadtest.Load(t, leadtest.Gain(t, b, ttl/8))
+	})
+}
+
 // A killed standby counts for keptTTLs, and not after that, also if its entry cannot be deleted at
 // first.
 func TestKilledStandby(t *testing.T) {
