@@ -148,7 +148,7 @@ func (l *lead) rewrite(ctx context.Context) error {
 	if err := l.Holds(); err != nil { // the lead has lapsed meanwhile, for good
 		return err
 	}
-	if err := l.newest.seeSince(l.client, known, version); err != nil {
+	if err := l.newest.see(l.client, known, version); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrNotLeader, err)
 	}
 	l.extend(began)

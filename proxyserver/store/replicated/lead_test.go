@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -333,6 +334,49 @@ func TestLostCommits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A commit that a standby has read, and that was not durable yet, is not lost when the database goes on
+// without it: nobody was answered. Here nothing that is written is acknowledged any more, and then
+// the database goes on from a copy, and the leader is gone.
+func TestReadIsNotLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
+		l := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, l)
+		leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
+		var next store.Lead
+		gained := make(chan error, 1)
+		go func() {
+			var err error
+			next, err = b.Gain(t.Context())
+			gained <- err
+		}()
+		time.Sleep(2 * ttl)
+		var read atomic.Int64 // how often the standby has read since
+		unacknowledged := func(method string) unsteady.Fate { return unsteady.Fate{Silent: method != "Look"} }
+		a.Disturb(unacknowledged)
+		b.Disturb(func(method string) unsteady.Fate {
+			if method == "Look" {
+				read.Add(1)
+			}
+			return unacknowledged(method)
+		})
+		go l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-1", 2)}, Generation: 2})
+		time.Sleep(ttl / 2)
+		if read.Load() == 0 {
+			t.Error("the standby has read nothing")
+		}
+		a.Disturb(everything(unsteady.Fate{Lost: true}))
+		db.Forget(1)
+		b.Disturb(nil)
+		if err := <-gained; err != nil {
+			t.Fatalf("the standby: %v", err)
+		}
+		defer next.Close()
+		if got := leadtest.Held(t, next); got != "q-0" {
+			t.Errorf("held are %s, want q-0", got)
+		}
+	})
 }
 
 // A store that is gone is refused, also if another is in its place.

@@ -179,7 +179,8 @@ func (l *lead) write(writes []Record) error {
 		return fmt.Errorf("commit to %s: %w", l.Words.Store, err)
 	}
 	l.metaVersion = version
-	return l.newest.seeSince(l.client, version, version)
+	l.newest.note(version)
+	return nil
 }
 
 // carriedOut returns the version of meta if its value is that of the last commit, of which a
@@ -199,7 +200,7 @@ func (l *lead) carriedOut(meta []byte) (version int64, err error) {
 	case bytes.Equal(s.Meta.Value, meta):
 		return s.Meta.Version, l.retry(l.ended, l.rewrite)
 	}
-	if err := l.newest.see(l.client, s.Meta.Version); err != nil {
+	if err := l.newest.check(l.client, l.newest.version.Load(), s.Meta.Version); err != nil {
 		return 0, err
 	}
 	return 0, l.damaged(errors.New("its meta was changed by another than the leader"))
