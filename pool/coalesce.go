@@ -84,8 +84,7 @@ func (g *ledger) unfollow(r *request) {
 
 // supersede drops last and gives its place to r, a new request.
 func (g *ledger) supersede(last, r *request) {
-	g.drop(last, &CoalescedError{Superseded})
-	g.remember(Ended{ID: last.ID, Result: Superseded})
+	g.dropForGood(last, &CoalescedError{Superseded}, Ended{Result: Superseded})
 	g.takePlace(r, last)
 }
 
@@ -109,6 +108,21 @@ func (g *ledger) adopt(lead *request) {
 
 // drop ends the wait of r without a lease. Its connections are told err.
 func (g *ledger) drop(r *request, err error) {
+	g.withdraw(r, err)
+	g.promote(r)
+}
+
+// dropForGood is drop of a request whose id is remembered with e, before anything else changes: see
+// [Kind.Continues].
+func (g *ledger) dropForGood(r *request, err error, e Ended) {
+	g.withdraw(r, err)
+	e.ID = r.ID
+	g.remember(e)
+	g.promote(r)
+}
+
+// withdraw is drop without a successor of r among its followers.
+func (g *ledger) withdraw(r *request, err error) {
 	if lead := r.leader; lead != nil {
 		g.unfollow(r)
 		if g.ownRank(r) == lead.rank {
@@ -122,7 +136,6 @@ func (g *ledger) drop(r *request, err error) {
 	g.touchAll(r) // r may have been in the way
 	c := g.note(Dropped)
 	c.ID, c.Request, c.Err, c.WasQueued, c.Took = r.ID, &r.Request, err, !r.Anonymous, g.now-r.arrived
-	g.promote(r)
 }
 
 // conclude decides about the followers of r, whose last lease has ended. If the run of r passes
@@ -134,8 +147,7 @@ func (g *ledger) conclude(r *request) {
 		return
 	}
 	for _, f := range slices.Clone(r.followers) {
-		g.drop(f, &CoalescedError{r.result})
-		g.remember(Ended{ID: f.ID, Result: r.result})
+		g.dropForGood(f, &CoalescedError{r.result}, Ended{Result: r.result})
 	}
 }
 

@@ -14,14 +14,15 @@ type Ended struct {
 	Lease       EndedLease // the last lease that it held; zero: none
 }
 
-// remember adds e, which ends now, and forgets the oldest if there are too many.
+// remember adds e, which ends now, and forgets the oldest if there are too many: afterwards, since
+// nothing may come between the end of a request and the change that its id is remembered.
 func (g *ledger) remember(e Ended) {
-	for range g.ended.surplus() {
-		g.forget()
-	}
 	e.Until = later(g.now, EndedKept)
 	g.ended.push(e)
 	g.note(Remembered).Ended = e
+	for range g.ended.surplus() {
+		g.forget()
+	}
 }
 
 // forget forgets the id that ended first.
@@ -40,8 +41,8 @@ func newTombstones() tombstones {
 	return tombstones{ids: make(map[string]int), limit: MaxEnded}
 }
 
-// surplus returns how many must be forgotten before one more may be remembered.
-func (t *tombstones) surplus() int { return max(0, len(t.order)+1-t.limit) }
+// surplus returns how many must be forgotten, since there are too many.
+func (t *tombstones) surplus() int { return max(0, len(t.order)-t.limit) }
 
 // due returns how many must be forgotten at now.
 func (t *tombstones) due(now time.Duration) (n int) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
 )
 
@@ -26,7 +27,7 @@ func TestEndedIDsAreBounded(t *testing.T) {
 	}
 	set.Cancel(1*s, "c")
 	changes := set.Drain()
-	if len(changes) != 2 || changes[0].Kind != Forgotten || changes[0].Ended.ID != "granted" || changes[1].Kind != Remembered {
+	if len(changes) != 2 || changes[0].Kind != Remembered || changes[1].Kind != Forgotten || changes[1].Ended.ID != "granted" {
 		t.Errorf("changes %+v", changes)
 	}
 	for _, id := range []string{"a", "b", "c"} {
@@ -86,4 +87,28 @@ func BenchmarkEnded(b *testing.B) {
 	}
 	b.ReportMetric((heap()-before)/MaxEnded, "B/id")
 	b.ReportMetric(float64(len(set.ended.order)), "ids")
+}
+
+// Nothing comes between the end of a request and the change that it is remembered, so that a store
+// need not divide them: see [Kind.Continues]. A follower takes the place of its leader afterwards.
+func TestEndedIsRememberedFirst(t *testing.T) {
+	set := one(t, 1)
+	set.ended.limit = 1
+	must(t, set, 0, req("held"), "t-0")
+	set.Cancel(0, "unseen")
+	for _, id := range []string{"leader", "follower"} {
+		q := req(id)
+		q.Key, q.Coalesce = "k", Join
+		must(t, set, 0, q)
+	}
+	set.Drain()
+	set.Cancel(0, "leader")
+	set.Cancel(0, "held")
+	var kinds []Kind
+	for _, c := range set.Drain() {
+		kinds = append(kinds, c.Kind)
+	}
+	if want := []Kind{Dropped, Remembered, Forgotten, Queued, Done, Remembered, Forgotten, Granted}; !slices.Equal(kinds, want) {
+		t.Errorf("changes %v, want %v", kinds, want)
+	}
 }

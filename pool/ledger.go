@@ -256,6 +256,20 @@ const (
 	Kinds // how many there are
 )
 
+// Continues reports whether a change of this kind belongs to the change before it: a store must
+// not make that one durable without this one. Otherwise a KILL between the two might leave a request
+// that is neither held nor ended, whose late copy is granted again; a name that is granted in spite of
+// its lock delay; or grants that no pace counts.
+func (k Kind) Continues() bool {
+	switch k {
+	case LockBegun, LostOther, Adapted, Remembered: // after Done; or Adapted after ReportCounted, and Remembered after Dropped
+		return true
+	case Named, Paced: // after Granted
+		return true
+	}
+	return false
+}
+
 // Change is one thing that a call changed. The comments of the fields name the kinds that use
 // them; in other changes they are zero. Rare parts are pointers, which keeps a Change small.
 type Change struct {

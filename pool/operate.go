@@ -153,9 +153,10 @@ func (s *Set) Remove(now time.Duration, id string, act Act) (Request, error) {
 	}
 	act = act.orNone()
 	defer s.begin(act)()
-	s.drop(r, &RemovedError{act.Reason})
-	if !r.Anonymous {
-		s.remember(Ended{ID: id, Removed: act.Reason})
+	if err := (&RemovedError{act.Reason}); r.Anonymous {
+		s.drop(r, err)
+	} else {
+		s.dropForGood(r, err, Ended{Removed: act.Reason})
 	}
 	s.serve()
 	return r.Request, nil

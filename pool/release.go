@@ -75,9 +75,10 @@ func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (name
 	// leader's place.
 	slices.SortFunc(waiting, func(a, b *request) int { return cmp.Compare(b.arrival, a.arrival) })
 	for _, r := range waiting {
-		s.drop(r, ErrEnded)
-		if !r.Anonymous {
-			s.remember(Ended{ID: r.ID})
+		if r.Anonymous {
+			s.drop(r, ErrEnded)
+		} else {
+			s.dropForGood(r, ErrEnded, Ended{})
 		}
 	}
 	var held []*lease

@@ -93,8 +93,7 @@ func (s *Set) Cancel(now time.Duration, id string) (names []string) {
 			s.remember(Ended{ID: id})
 		}
 	case r.queued():
-		s.drop(r, ErrEnded)
-		s.remember(Ended{ID: id})
+		s.dropForGood(r, ErrEnded, Ended{})
 	default:
 		for _, l := range slices.Clone(r.leases) { // end takes them out of r.leases, and remembers the id with the last
 			names = append(names, l.Name)

@@ -99,12 +99,13 @@ type committer struct {
 }
 
 // undurable returns the batch that an answer from the present state waits for; nil if that
-// state is durable, apart from new waiters. The caller holds c.mu.
-func (c *committer) undurable() *batch {
+// state is durable, apart from new waiters. begun says that its commit is under way. The caller
+// holds c.mu.
+func (c *committer) undurable() (b *batch, begun bool) {
 	if c.open.urgent || c.open.saveClock {
-		return c.open
+		return c.open, false
 	}
-	return c.committing
+	return c.committing, c.committing != nil
 }
 
 // awaitCommit blocks until b is durable, or failed. The first caller that waits for a batch

@@ -46,6 +46,9 @@ func (s *Server) leadOnce(ctx context.Context, running *sync.WaitGroup) error {
 		return cmp.Or(standby.failure(), err)
 	}
 	if err := s.startTerm(lead); err != nil {
+		if errors.Is(err, store.ErrNotLeader) { // the server stands by, and nobody else says why
+			s.handler.log.Warn("this server was elected, and cannot begin to lead", "error", err)
+		}
 		return errors.Join(err, lead.Close())
 	}
 	s.lead = lead

@@ -184,6 +184,29 @@ func TestLogOfALead(t *testing.T) {
 	})
 }
 
+// A server that is elected, and whose first commit fails, says why, and stands by.
+func TestLogOfALeadThatNeverBegan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		v := newVotes(t)
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: v, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		l := &fakeLead{votes: v, over: make(chan struct{})}
+		l.lose()
+		v.won <- l
+		synctest.Wait()
+		if said := log.String(); strings.Count(said, "cannot begin to lead") != 1 || !strings.Contains(said, store.ErrNotLeader.Error()) {
+			t.Errorf("the log says %s", said)
+		}
+		if !l.closed.Load() {
+			t.Error("the lead is not closed")
+		}
+		p.mustRefuse("acquire", true, p.acquire("type=q"))
+		v.win()
+		p.granted("type=q")
+		p.stop()
+	})
+}
+
 // A standby refuses all calls except those about itself. When it leads, it has the leases of
 // the store. When it loses the lead, all waiters are told, and it can lead again.
 func TestLeadsInTurns(t *testing.T) {
@@ -252,6 +275,31 @@ func TestAnswersOfALeadThatHasLapsed(t *testing.T) {
 			p.mustRefuse(what, false, call())
 			synctest.Wait()
 		}
+	})
+}
+
+// A commit proves only that the server led when the database did it. That may be before an answer
+// was made that waits for it: the server may have been stopped before it heard of its commit.
+func TestAnswersDuringACommitOfALeadThatHasLapsed(t *testing.T) {
+	withVotes(t, func(t *testing.T, p *peer, v *votes) {
+		l := v.win()
+		p.granted("type=q&request_id=a")
+		hold := v.Store.(*probe).hold
+		hold <- struct{}{} // the answer of the next commit is late
+		released, read := make(chan reply, 1), make(chan reply, 1)
+		go func() { released <- p.release(`{"request_ids":["a"]}`) }()
+		synctest.Wait()
+		go func() { read <- p.do("GET", "/pools", "") }()
+		synctest.Wait()
+		if len(released)+len(read) > 0 {
+			t.Error("it was answered before the commit")
+		}
+		l.lose()
+		<-hold
+		if r := <-released; r.status != 200 {
+			t.Errorf("what was committed: %d %s", r.status, r.body)
+		}
+		p.mustRefuse("a read during the commit", false, <-read)
 	})
 }
 

@@ -114,14 +114,17 @@ func (t *term) durable() bool { return t.store != nil }
 // do does what is due, runs op on the pools, and blocks until all that op did and saw is
 // durable. After an error it may not be durable, and each later call fails too.
 func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
-	b, err := t.run(op)
-	switch {
-	case err != nil:
+	b, begun, err := t.run(op)
+	if err != nil {
 		return err
-	case b == nil:
-		return t.stillLeads()
 	}
-	return t.awaitCommit(b)
+	if b != nil {
+		// A commit that began after op proves that this server still led then.
+		if err := t.awaitCommit(b); err != nil || !begun {
+			return err
+		}
+	}
+	return t.stillLeads()
 }
 
 // attempt is do with an op that can fail. It returns the error of do, else that of op.
@@ -132,8 +135,8 @@ func (t *term) attempt(op func(set *pool.Set, now time.Duration) error) error {
 }
 
 // stillLeads returns an error if this server leads no longer: then an answer that waits for
-// no commit does not hold. It is called after the answer was made, since the process may be
-// stopped in between for any time.
+// no commit, or for one that had begun before, does not hold. It is called after the answer was
+// made, since the process may be stopped in between for any time.
 func (t *term) stillLeads() error {
 	if t.lead == nil {
 		return nil
@@ -153,12 +156,12 @@ func (t *term) loseLead(err error) error {
 }
 
 // run does what is due and runs op, under the lock. It returns the batch that the answer
-// waits for; nil: the answer depends on durable state only.
-func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err error) {
+// waits for; nil: the answer depends on durable state only. begun is as that of undurable.
+func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, begun bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.haltErr != nil {
-		return nil, t.haltErr
+		return nil, false, t.haltErr
 	}
 	defer func() {
 		// The pools may be half-way between two states.
@@ -185,7 +188,8 @@ func (t *term) run(op func(set *pool.Set, now time.Duration)) (b *batch, err err
 		held, waiting := t.set.Busy()
 		t.busy(held + waiting)
 	}
-	return t.undurable(), nil
+	b, begun = t.undurable()
+	return b, begun, nil
 }
 
 // totals returns the state of the pools, durable or not. It does nothing that is due.
@@ -264,7 +268,7 @@ func (t *term) keepTime(stop <-chan struct{}) {
 		case <-t.alarm.timer.C:
 		}
 		var ending []pool.Lease
-		b, err := t.run(func(set *pool.Set, now time.Duration) { // run itself does what is due
+		b, _, err := t.run(func(set *pool.Set, now time.Duration) { // run itself does what is due
 			t.alarm.at = never
 			ending = t.version1.look(set, now)
 			if now >= t.commitDue(now) {

@@ -43,8 +43,9 @@ type Lead interface {
 	Store
 
 	// Holds returns [ErrNotLeader] if another server may lead at the moment of the call.
-	// It is cheap, and safe for concurrent use. An answer that waits for no commit is valid
-	// only if Holds returns nil after the answer was made.
+	// It is cheap, and safe for concurrent use. An answer that waits for no commit, or for
+	// one that began before the answer was made, is valid only if Holds returns nil after the
+	// answer was made.
 	Holds() error
 
 	// Over returns a channel that is closed when the lead is over, or soon after.

@@ -69,7 +69,9 @@ type Batch struct {
 
 	// Steps says where Changes may be divided if they are too many for one transaction.
 	// Each call of the pools is a step. Steps has the index in Changes at which each step
-	// ends, in ascending order. The last end may be left out.
+	// ends, in ascending order. The last end may be left out. A step that is too large itself
+	// may be divided before each change that does not continue another: see
+	// [pool.Kind.Continues].
 	Steps []int
 
 	Clock      time.Duration // the lease clock

@@ -1,6 +1,7 @@
 package bolt
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func Open(dir string) (*Store, error) {
 }
 
 func (s *Store) open(dir string) (err error) {
-	if err := create(dir, s.path); err != nil {
+	if err := create(dir, s.path, syncDir); err != nil {
 		return err
 	}
 	// To write, bbolt first searches the file for free pages, and a damaged page then ends
@@ -73,13 +74,15 @@ func (s *Store) open(dir string) (err error) {
 
 // create makes the directory, and in it a file without leases, if there is no file yet.
 // The file gets its name only when it is complete. So an empty file is one that lost its
-// content, and is never taken for a new store.
-func create(dir, path string) error {
-	if err := makeDir(dir, syncDir); err != nil {
+// content, and is never taken for a new store. sync is called for each directory that has a new entry,
+// or may have one that an earlier start made and, since it was killed, did not sync: until then a power
+// cut may remove the entry, with all that was committed below it.
+func create(dir, path string, sync func(dir string) error) error {
+	if err := makeDir(dir, sync); err != nil {
 		return err
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		return err
+		return cmp.Or(err, syncAgain(dir, sync))
 	}
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.new") // mode 0600
 	if err != nil {
@@ -101,25 +104,39 @@ func create(dir, path string) error {
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return syncDir(dir)
+	return sync(dir)
 }
 
 // makeDir makes dir, and the directories above it that do not exist, like [os.MkdirAll]. It
-// calls sync for the parent of each: until the parent is synced, a power cut may remove the new
-// directory with all that was committed in it.
+// calls sync for the parent of each, and for the parent of the first that exists.
 func makeDir(dir string, sync func(dir string) error) error {
 	parent := filepath.Dir(dir)
-	err := os.Mkdir(dir, 0o700)
-	if errors.Is(err, fs.ErrNotExist) && parent != dir {
+	made := os.Mkdir(dir, 0o700)
+	if (made == nil || errors.Is(made, fs.ErrNotExist)) && parent != dir {
 		if err := makeDir(parent, sync); err != nil {
 			return err
 		}
-		err = os.Mkdir(dir, 0o700)
+		if made != nil {
+			made = os.Mkdir(dir, 0o700)
+		}
 	}
-	if err != nil {
-		return os.MkdirAll(dir, 0o700) // an error, unless the directory is there
+	if made == nil {
+		return sync(parent)
 	}
-	return sync(parent)
+	if err := os.MkdirAll(dir, 0o700); err != nil { // unless the directory is there
+		return err
+	}
+	return syncAgain(parent, sync)
+}
+
+// syncAgain syncs a directory in which this start has made nothing. The directory may be another's,
+// which this server may not read, or on a file system that does not sync directories.
+func syncAgain(dir string, sync func(dir string) error) error {
+	err := sync(dir)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EINVAL) {
+		return nil
+	}
+	return err
 }
 
 // initialize writes a state without leases.

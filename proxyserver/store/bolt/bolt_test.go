@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,7 +135,7 @@ func TestCreateRace(t *testing.T) {
 	made := make(chan os.FileInfo, 8)
 	for range cap(made) {
 		go func() {
-			if err := create(dir, path); err != nil {
+			if err := create(dir, path, syncDir); err != nil {
 				t.Error(err)
 			}
 			info, err := os.Stat(path)
@@ -155,7 +157,8 @@ func TestCreateRace(t *testing.T) {
 }
 
 // A power cut after the first commits does not remove a new directory: whatever entry was made
-// in a directory, that directory is synced. A directory that exists needs no sync.
+// in a directory, that directory is synced; also by the next start, since the one that made the entry
+// may have been killed before it synced.
 func TestNewDirectoriesAreSynced(t *testing.T) {
 	top := t.TempDir()
 	var synced []string
@@ -163,17 +166,24 @@ func TestNewDirectoriesAreSynced(t *testing.T) {
 		synced = append(synced, dir)
 		return nil
 	}
-	dir := filepath.Join(top, "a", "b", "c")
-	for range 2 {
-		if err := makeDir(dir, sync); err != nil {
+	a := filepath.Join(top, "a")
+	b, dir := filepath.Join(a, "b"), filepath.Join(a, "b", "c")
+	starts := [][]string{{filepath.Dir(top), top, a, b, dir}, {b, dir}}
+	for _, want := range starts {
+		synced = nil
+		if err := create(dir, filepath.Join(dir, File), sync); err != nil {
 			t.Fatal(err)
 		}
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() || info.Mode().Perm() != 0o700 {
 			t.Fatalf("made was %v, %v", info, err)
 		}
+		if !slices.Equal(synced, want) {
+			t.Errorf("synced were %q, want %q", synced, want)
+		}
 	}
-	if want := []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b")}; !slices.Equal(synced, want) {
-		t.Errorf("synced were %q, want %q", synced, want)
+	unreadable := func(dir string) error { return &fs.PathError{Op: "open", Path: dir, Err: syscall.EACCES} }
+	if err := create(dir, filepath.Join(dir, File), unreadable); err != nil {
+		t.Errorf("a start where nothing is made, and a directory may not be read: %v", err)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyserver/store/replicated"
 	"github.com/leasectl/leasectl/proxyserver/store/replicated/leadtest"
 )
 
@@ -394,6 +395,25 @@ func TestDividedBetweenSteps(t *testing.T) {
 	if snap := leadtest.Load(t, l); len(snap.Leases) != calls*size {
 		t.Errorf("%d leases", len(snap.Leases))
 	}
+}
+
+// An etcd whose operator allows fewer operations refuses a large commit. The server says so, and
+// leaves the lead to another at once.
+func TestTooManyOperations(t *testing.T) {
+	t.Parallel()
+	c := etcdtest.Start(t, 1, "--max-txn-ops", "64")
+	l := leadtest.Gain(t, elector(t, Options{URL: c.URL("few")}), patience)
+	leadtest.Load(t, l)
+	var b store.Batch
+	for i := range 100 {
+		b.Changes = append(b.Changes, leadtest.Granted(fmt.Sprint("q-", i), uint64(i+1)))
+	}
+	err := l.Commit(b)
+	if !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, replicated.ErrRefused) || !strings.Contains(err.Error(), "too many operations") {
+		t.Errorf("the commit: %v", err)
+	}
+	l.Close()
+	leadtest.Load(t, leadtest.Gain(t, elector(t, Options{URL: c.URL("few")}), patience/2))
 }
 
 // However many ids the steps before have forgotten, a step that fits into a transaction of its

@@ -21,6 +21,11 @@ type client struct {
 		logged map[string]time.Duration // when each advice was logged; empty: there is no outage
 	}
 	newest newest
+
+	// leftUntil is until when Gain leaves the lead to others, by SinceBoot: the database refused a
+	// commit of the last lead, and may take that of another server. Only Gain and Close of a lead
+	// use it, which never run at the same time.
+	leftUntil time.Duration
 }
 
 // outageEvery is how often a failure that lasts is logged.

@@ -13,9 +13,11 @@ var ErrRefused = errors.New("refused")
 // Database is where servers share a store. It has two entries that all servers read, the
 // leader's and meta, and numbered records.
 //
-// Each method but Read is one transaction, and what it wrote is durable when it returns without
-// an error. A transaction that began after the end of another sees what that one wrote. A
-// transaction may be carried out late, even after its call has failed. All methods return soon
+// Look, Take, Keep, Resign, Commit and Leave are one transaction each, except that Take may make the
+// tables of a new store before. Standbys may read after its write, in another transaction. What a
+// method wrote is durable when it returns without an error. A transaction that began after the end of
+// another sees what that one wrote. A transaction may be carried out late, even after its call has
+// failed. All methods return soon
 // after ctx ends, and are safe for concurrent use.
 type Database interface {
 	// Look returns both entries as they are at one moment. It returns [store.ErrOpen] or

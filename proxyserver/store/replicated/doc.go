@@ -5,10 +5,10 @@
 //     durable when it returns. It is fenced: it does nothing unless the leader that sent it still
 //     leads, and the store is as its last commit left it.
 //   - The lead of a server that was stopped, cut off or suspended is over before another
-//     server can take the lead. An answer that needs no commit is valid if the Holds of
-//     [store.Lead] returns nil after the answer was made.
-//   - A store that lost a record, or that a later program made, is refused. A server that has seen
-//     commits that the database no longer has does not lead: it returns [store.ErrLost].
+//     server can take the lead. An answer that needs no commit, or only one that began
+//     before it, is valid if the Holds of [store.Lead] returns nil after the answer was made.
+//   - A store that lost a record, or that a later program made, is refused. A server that knows of
+//     durable commits that the database no longer has does not lead: it returns [store.ErrLost].
 //
 // # Why so
 //
@@ -30,7 +30,8 @@
 //
 // What a read shows may not be durable yet: PostgreSQL shows a commit whose wait for a standby was
 // broken off. So a commit that was found carried out counts only after a further write, which is
-// durable only if all before it are.
+// durable only if all before it are. Nor does a server that stands by take a commit that it has read
+// for one that can be lost, until it has written its own entry.
 //
 // The records of package record are many and small. Those of one request, and the ids that one
 // commit ends, are one record of the database.

@@ -97,7 +97,8 @@ func (e *Elector) look(ctx context.Context) (s State, err error) {
 }
 
 // Gain implements [store.Election]. It watches the leader's entry until there is none, or it has
-// stayed the same for a full TTL of its leader.
+// stayed the same for a full TTL of its leader. If the database refused a commit of the last lead,
+// other servers have a TTL to take it first.
 func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 	defer func() {
 		if err != nil && len(e.own) > 0 {
@@ -127,7 +128,10 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 				watched, since = s.Leader.Version, e.SinceBoot()
 			}
 			left := ttl - (e.SinceBoot() - since)
-			if watched == 0 || e.wrote(s.Leader.Value) || left <= 0 {
+			if watched == 0 || e.wrote(s.Leader.Value) {
+				left = 0
+			}
+			if left = max(left, e.leftUntil-e.SinceBoot()); left <= 0 {
 				l, err := e.take(ctx, s.Leader)
 				switch {
 				case l != nil:
@@ -140,7 +144,9 @@ func (e *Elector) Gain(ctx context.Context) (_ store.Lead, err error) {
 			} else {
 				wait = min(wait, left)
 			}
-			e.presence.renewEntry(ctx)
+			if e.presence.renewEntry(ctx) { // so what was read before is durable, too
+				e.newest.note(s.Meta.Version)
+			}
 		}
 		if err := e.Database.Wait(ctx, wait); err != nil {
 			return nil, err
@@ -174,6 +180,9 @@ func (e *Elector) noteState(s State) (ttl time.Duration, err error) {
 	}
 	e.leader.Store(&leader)
 	meta, err := e.decode(s.Meta)
+	if err == nil {
+		err = e.newest.check(e.client, e.newest.version.Load(), s.Meta.Version)
+	}
 	if err != nil || s.Meta.Value == nil {
 		return ttl, err
 	}
@@ -182,8 +191,7 @@ func (e *Elector) noteState(s State) (ttl time.Duration, err error) {
 }
 
 // decode decodes meta. It returns an error if this program does not know the format, or if
-// this is not the store that the server knows, or is as it was before a commit that the server
-// knows.
+// this is not the store that the server knows.
 func (e *Elector) decode(found Entry) (meta metaRecord, err error) {
 	if found.Value != nil {
 		if err := json.Unmarshal(found.Value, &meta); err != nil {
@@ -193,10 +201,7 @@ func (e *Elector) decode(found Entry) (meta metaRecord, err error) {
 			return meta, fmt.Errorf("%w %s: it has format %d, and this program knows format %d: use the program that made it", store.ErrOpen, e.Words.Store, meta.Format, format)
 		}
 	}
-	if err := e.stillThere(meta.ID); err != nil {
-		return meta, err
-	}
-	return meta, e.newest.see(e.client, found.Version)
+	return meta, e.stillThere(meta.ID)
 }
 
 // stillThere returns an error if this server knows a store, and the database has another one. id
@@ -213,24 +218,36 @@ func (e *Elector) stillThere(id string) error {
 	return fmt.Errorf("store %s: %w: another store is in its place: start this server anew to serve from that", e.Words.Store, store.ErrGone)
 }
 
-// newest is the greatest version of meta that this server has seen.
+// newest is the greatest version of meta that this server knows to be durable: a write of its own
+// found or wrote it, or was made after the version was read. Another version that was read may be
+// undone without a loss: nobody was answered.
 type newest struct{ version atomic.Int64 }
 
-// see notes the version that a transaction has found, if the transaction began after the last
-// call of see returned. A lower version than an earlier one means that the database has lost
-// commits.
-func (n *newest) see(c *client, found int64) error { return n.seeSince(c, n.version.Load(), found) }
+// see checks and notes the version that a write has found or written. The write began when the
+// greatest version was before.
+func (n *newest) see(c *client, before, found int64) error {
+	if err := n.check(c, before, found); err != nil {
+		return err
+	}
+	n.note(found)
+	return nil
+}
 
-// seeSince is see for a transaction that began when the greatest version was before.
-func (n *newest) seeSince(c *client, before, found int64) error {
+// check returns an error if a transaction that began when the greatest version was before has found
+// a lower one: then the database has lost commits.
+func (n *newest) check(c *client, before, found int64) error {
 	if found < before {
 		return fmt.Errorf("store %s: %w: it is as of commit %d, and this server has seen commit %d: "+
 			"leases that were granted since may be granted again, and released ones are held: restore what %s lost, or start the servers anew to go on from there",
 			c.Words.Store, store.ErrLost, found, before, c.Words.Database)
 	}
-	for old := n.version.Load(); old < found && !n.version.CompareAndSwap(old, found); old = n.version.Load() {
-	}
 	return nil
+}
+
+// note notes a version that is durable.
+func (n *newest) note(durable int64) {
+	for old := n.version.Load(); old < durable && !n.version.CompareAndSwap(old, durable); old = n.version.Load() {
+	}
 }
 
 // wrote reports whether a lead of this process wrote value. Such a lead is over, so
@@ -269,7 +286,10 @@ func (e *Elector) take(ctx context.Context, seen Entry) (*lead, error) {
 	if err != nil || !taken {
 		return nil, err
 	}
-	if l.meta, err = e.decode(meta); err != nil {
+	if l.meta, err = e.decode(meta); err == nil {
+		err = e.newest.see(e.client, e.newest.version.Load(), meta.Version)
+	}
+	if err != nil {
 		return nil, err
 	}
 	l.metaVersion = meta.Version

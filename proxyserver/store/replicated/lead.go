@@ -148,7 +148,7 @@ func (l *lead) rewrite(ctx context.Context) error {
 	if err := l.Holds(); err != nil { // the lead has lapsed meanwhile, for good
 		return err
 	}
-	if err := l.newest.seeSince(l.client, known, version); err != nil {
+	if err := l.newest.see(l.client, known, version); err != nil {
 		return fmt.Errorf("%w: %w", store.ErrNotLeader, err)
 	}
 	l.extend(began)
@@ -159,17 +159,21 @@ func (l *lead) rewrite(ctx context.Context) error {
 func (l *lead) Check() error { return l.Holds() }
 
 // Close implements [store.Store]. It gives the lead up, so that the next server need not wait
-// for its end. If the database does not answer,
-// Close blocks for about a quarter of the TTL.
+// for its end. A lead that is over it gives up only if that ended with [ErrRefused]; then Gain also
+// leaves the lead to others for a while. If the database does not answer, Close blocks for about a
+// quarter of the TTL.
 func (l *lead) Close() error {
 	if l.closed {
 		return nil
 	}
 	l.closed = true
-	held := l.Holds() == nil
+	why := l.Holds()
 	l.end(errResigned)
 	l.running.Wait()
-	if !held {
+	switch {
+	case errors.Is(why, ErrRefused): // most likely nobody else has taken the lead
+		l.leftUntil = l.SinceBoot() + l.TTL
+	case why != nil:
 		return nil
 	}
 	if err := l.resign(l.value); err != nil {

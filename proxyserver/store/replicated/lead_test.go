@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -229,6 +231,40 @@ func TestLostTake(t *testing.T) {
 	})
 }
 
+// A server whose commit the database refuses gives up the lead at once, and leaves it to others for a
+// TTL: they may commit less at once. Nobody else may be there.
+func TestRefusedCommit(t *testing.T) {
+	inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+		refuse := func() {
+			t.Helper()
+			a.Disturb(only("Commit", unsteady.Fate{Refused: true}))
+			l := leadtest.Gain(t, a, 2*ttl)
+			leadtest.Load(t, l)
+			defer a.Disturb(nil)
+			defer l.Close()
+			if err := l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-0", 1)}, Generation: 1}); !errors.Is(err, store.ErrNotLeader) || !errors.Is(err, replicated.ErrRefused) {
+				t.Errorf("the commit: %v", err)
+			}
+		}
+		first := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, first)
+		first.Close()
+		for range 2 {
+			refuse()
+			began := time.Now()
+			l := leadtest.Gain(t, a, 2*ttl)
+			if took := time.Since(began); took != ttl {
+				t.Errorf("without another server it leads after %v, want %v", took, ttl)
+			}
+			l.Close()
+		}
+		refuse()
+		go a.Gain(t.Context())
+		time.Sleep(ttl / 8)
+		leadtest.Load(t, leadtest.Gain(t, b, ttl/8))
+	})
+}
+
 // A killed standby counts for keptTTLs, and not after that, also if its entry cannot be deleted at
 // first.
 func TestKilledStandby(t *testing.T) {
@@ -300,6 +336,49 @@ func TestLostCommits(t *testing.T) {
 	}
 }
 
+// A commit that a standby has read, and that was not durable yet, is not lost when the database goes on
+// without it: nobody was answered. Here nothing that is written is acknowledged any more, and then
+// the database goes on from a copy, and the leader is gone.
+func TestReadIsNotLost(t *testing.T) {
+	inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
+		l := leadtest.Gain(t, a, time.Second)
+		leadtest.Load(t, l)
+		leadtest.Commit(t, l, leadtest.Granted("q-0", 1))
+		var next store.Lead
+		gained := make(chan error, 1)
+		go func() {
+			var err error
+			next, err = b.Gain(t.Context())
+			gained <- err
+		}()
+		time.Sleep(2 * ttl)
+		var read atomic.Int64 // how often the standby has read since
+		unacknowledged := func(method string) unsteady.Fate { return unsteady.Fate{Silent: method != "Look"} }
+		a.Disturb(unacknowledged)
+		b.Disturb(func(method string) unsteady.Fate {
+			if method == "Look" {
+				read.Add(1)
+			}
+			return unacknowledged(method)
+		})
+		go l.Commit(store.Batch{Changes: []pool.Change{leadtest.Granted("q-1", 2)}, Generation: 2})
+		time.Sleep(ttl / 2)
+		if read.Load() == 0 {
+			t.Error("the standby has read nothing")
+		}
+		a.Disturb(everything(unsteady.Fate{Lost: true}))
+		db.Forget(1)
+		b.Disturb(nil)
+		if err := <-gained; err != nil {
+			t.Fatalf("the standby: %v", err)
+		}
+		defer next.Close()
+		if got := leadtest.Held(t, next); got != "q-0" {
+			t.Errorf("held are %s, want q-0", got)
+		}
+	})
+}
+
 // A store that is gone is refused, also if another is in its place.
 func TestRefused(t *testing.T) {
 	inBubble(t, func(t *testing.T, db *unsteady.Database, a, b *server) {
@@ -348,4 +427,87 @@ func TestDivided(t *testing.T) {
 			t.Errorf("%d leases, want 1101", n)
 		}
 	})
+}
+
+// A KILL between two transactions of a divided step separates no changes that belong together: each
+// request is held, or waits, or has ended and is remembered; a name whose lease expired has its lock
+// delay; and the names of a counted pool go on after the last grant.
+func TestDividedStepKeepsTogether(t *testing.T) {
+	const n = 40
+	listed := pool.Config{Type: "q", Names: pool.Numbered("q", n), LockDelay: time.Hour}
+	counted := pool.Config{Type: "c", Units: n}
+	id := func(typ string, i int) string { return fmt.Sprintf("%s%d", typ, i) }
+	ask := func(set *pool.Set, typ string) {
+		for i := range n {
+			if _, err := set.Acquire(0, pool.Request{ID: id(typ, i), Type: typ, Owner: "me"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	steps := map[string]struct {
+		before, step func(set *pool.Set)
+	}{
+		"leases expire": {
+			func(set *pool.Set) { ask(set, "q") },
+			func(set *pool.Set) { set.Advance(pool.ProvisionalTTL) },
+		},
+		"waiters are withdrawn": {
+			func(set *pool.Set) { set.Pause(0, "c", pool.Act{}); ask(set, "c") },
+			func(set *pool.Set) { set.ReleaseAll(0, func(string) bool { return true }) },
+		},
+		"a pool is resumed": {
+			func(set *pool.Set) { set.Pause(0, "c", pool.Act{}); ask(set, "c") },
+			func(set *pool.Set) { set.Resume(0, "c", pool.Act{}) },
+		},
+	}
+	for what, c := range steps {
+		set, err := pool.New([]pool.Config{listed, counted}, pool.Snapshot{}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.before(set)
+		before := slices.Clone(set.Drain())
+		c.step(set)
+		changes := set.Drain()
+		for killed, more := 1, true; more; killed++ {
+			inBubble(t, func(t *testing.T, _ *unsteady.Database, a, b *server) {
+				l := leadtest.Gain(t, a, time.Second)
+				leadtest.Load(t, l)
+				leadtest.Commit(t, l, before...)
+				left := killed
+				a.Disturb(func(method string) unsteady.Fate {
+					if method == "Commit" {
+						left--
+					}
+					return unsteady.Fate{Lost: left < 0}
+				})
+				more = l.Commit(store.Batch{Changes: changes, Clock: 1, Generation: n}) != nil
+				l.Close()
+				snap := leadtest.Load(t, leadtest.Gain(t, b, 2*ttl))
+				if _, err := pool.New([]pool.Config{listed, counted}, snap, 0); err != nil {
+					t.Errorf("%s, and after %d transactions the store has %v", what, killed, err)
+				}
+				there, last := make(map[string]int), 0
+				for _, lease := range snap.Leases {
+					there[lease.RequestID]++
+					last = max(last, int(lease.Generation))
+				}
+				for _, w := range snap.Waiters {
+					there[w.ID]++
+				}
+				for _, e := range snap.Ended {
+					there[e.ID]++
+				}
+				if len(there) != n {
+					t.Errorf("%s, and after %d transactions the store has %d of %d requests", what, killed, len(there), n)
+				}
+				if what == "leases expire" && len(snap.Locked) != len(snap.Ended) {
+					t.Errorf("%s, and after %d transactions %d names are locked of %d", what, killed, len(snap.Locked), len(snap.Ended))
+				}
+				if what == "a pool is resumed" && last > 0 && (len(snap.Named) != 1 || snap.Named[0].Last != last) {
+					t.Errorf("%s, and after %d transactions with %d grants the names go on from %+v", what, killed, last, snap.Named)
+				}
+			})
+		}
+	}
 }

@@ -36,19 +36,22 @@ func newPresence(c *client) *presence {
 	return &presence{client: c, own: Standby{Name: newNonce(), Value: value}, seen: make(map[string]seen)}
 }
 
-// renewEntry writes the entry, and counts the servers that stand by. It does so once in a TTL.
-func (p *presence) renewEntry(ctx context.Context) {
+// renewEntry writes the entry, and counts the servers that stand by. It does so once in a TTL, and
+// reports whether it did.
+func (p *presence) renewEntry(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := p.SinceBoot(); p.wrote != 0 && now-p.wrote < p.TTL {
-		return
+		return false
 	}
-	if err := p.look(ctx, &p.own); err != nil {
+	err := p.look(ctx, &p.own)
+	if err != nil {
 		p.logOutage(ctx, err)
 	} else {
 		p.logRecovery()
 	}
 	p.wrote = p.SinceBoot()
+	return err == nil
 }
 
 // watch counts the servers that stand by until ctx ends. This server leads meanwhile.

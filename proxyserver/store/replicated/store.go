@@ -67,8 +67,8 @@ func (l *lead) damaged(err error) error {
 }
 
 // Commit implements [store.Store]. A batch that does not fit into one transaction becomes
-// several, divided between its steps. A step that is too large itself is divided between its
-// changes.
+// several, divided between its steps. A step that is too large itself is divided, too, but not
+// between changes that belong together.
 //
 // Commit retries for as long as the lead holds. After an error the lead is over.
 func (l *lead) Commit(b store.Batch) error {
@@ -104,7 +104,7 @@ func (l *lead) collect(step []pool.Change) error {
 	}
 	whole := l.table.fits(len(step))
 	for i := range step {
-		if !whole && !l.table.fits(1) {
+		if !whole && !step[i].Kind.Continues() && !l.table.fits(together(step[i:])) && !l.table.empty() {
 			if err := l.flush(); err != nil {
 				return err
 			}
@@ -116,8 +116,18 @@ func (l *lead) collect(step []pool.Change) error {
 	return nil
 }
 
-// flush writes the changes that the table has collected: in one transaction, unless the
-// changes of a single step are too many for one.
+// together returns how many changes, from the first of step on, belong together: see
+// [pool.Kind.Continues].
+func together(step []pool.Change) int {
+	n := 1
+	for n < len(step) && step[n].Kind.Continues() {
+		n++
+	}
+	return n
+}
+
+// flush writes the changes that the table has collected: in one transaction, unless changes that
+// belong together are too many for one.
 func (l *lead) flush() error {
 	writes := l.table.flush()
 	for {
@@ -169,7 +179,8 @@ func (l *lead) write(writes []Record) error {
 		return fmt.Errorf("commit to %s: %w", l.Words.Store, err)
 	}
 	l.metaVersion = version
-	return l.newest.seeSince(l.client, version, version)
+	l.newest.note(version)
+	return nil
 }
 
 // carriedOut returns the version of meta if its value is that of the last commit, of which a
@@ -189,7 +200,7 @@ func (l *lead) carriedOut(meta []byte) (version int64, err error) {
 	case bytes.Equal(s.Meta.Value, meta):
 		return s.Meta.Version, l.retry(l.ended, l.rewrite)
 	}
-	if err := l.newest.see(l.client, s.Meta.Version); err != nil {
+	if err := l.newest.check(l.client, l.newest.version.Load(), s.Meta.Version); err != nil {
 		return 0, err
 	}
 	return 0, l.damaged(errors.New("its meta was changed by another than the leader"))

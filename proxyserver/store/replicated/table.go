@@ -11,7 +11,7 @@ import (
 // Bounds are those of one transaction. A single change may exceed Bytes and Record.
 type Bounds struct {
 	Writes int // beside that of meta
-	Bytes  int // of all values together
+	Bytes  int // of all values together, about: they may exceed it by half of Record
 	Record int // bytes of one value
 }
 

@@ -88,12 +88,13 @@ var _ replicated.Database = (*Server)(nil)
 // Fate is what happens to a call. The zero Fate is a call that is carried out and answered at
 // once.
 type Fate struct {
-	Before time.Duration // until it arrives
-	Lost   bool          // it does not arrive
-	Silent bool          // it is carried out, and not answered
-	Broken bool          // it is carried out, and the connection breaks
-	After  time.Duration // from then until it is answered
-	Again  time.Duration // from then until a copy of it arrives; 0: none does
+	Before  time.Duration // until it arrives
+	Lost    bool          // it does not arrive
+	Silent  bool          // it is carried out, and not answered
+	Broken  bool          // it is carried out, and the connection breaks
+	Refused bool          // it is not carried out, and the answer says so: [replicated.ErrRefused]
+	After   time.Duration // from then until it is answered
+	Again   time.Duration // from then until a copy of it arrives; 0: none does
 }
 
 // Server returns the database as one server has it. fate decides what happens to each call; nil:
@@ -168,6 +169,9 @@ func (s *Server) call(ctx context.Context, method string, do func(c *content)) e
 	}
 	if f.Again > 0 {
 		time.AfterFunc(f.Before+f.Again, apply)
+	}
+	if f.Refused {
+		return replicated.ErrRefused
 	}
 	if f.Lost {
 		<-ctx.Done()
