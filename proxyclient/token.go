@@ -33,6 +33,10 @@ type TokenSource struct {
 	ends    Instant    // zero: not known
 	tried   Instant    // when the last fetch began
 	running *tokenFetch
+
+	refused   string  // the last token that a proxy refused
+	refusedAt Instant // the time of that
+	refusals  int     // how many tokens were refused in a row
 }
 
 // tokenFetch is a fetch under way. token and err are set when done is closed.
@@ -49,6 +53,11 @@ const (
 	// tokenPause is the least time between two fetches while there is a token: a job that
 	// waits for hours must not become a burden to whoever gives tokens.
 	tokenPause = 5 * time.Second
+	// refusals is how many tokens may be refused in a row, and be replaced at once: one may have been
+	// revoked, and its successor be too new. After each further one the pause is twice as long, up to
+	// refusedPause, which also ends the row.
+	refusals     = 2
+	refusedPause = 10 * time.Minute
 	// clockSkew is how far the clock of an issuer may be ahead of ours.
 	clockSkew = 2 * time.Minute
 )
@@ -99,10 +108,31 @@ func (s *TokenSource) refuse(ctx context.Context, sent string) (replaced bool, e
 		s.mu.Unlock()
 		return true, nil
 	}
+	if s.running == nil && Now().Sub(s.tried) < s.pauseAfter(sent) {
+		s.mu.Unlock()
+		return false, nil
+	}
 	f := s.begin()
 	s.mu.Unlock()
 	token, err := f.wait(ctx)
 	return err == nil && token != sent, err
+}
+
+// pauseAfter notes that a token was refused, and returns how long after the last fetch the next one may
+// begin. The caller holds s.mu.
+func (s *TokenSource) pauseAfter(sent string) time.Duration {
+	now := Now()
+	if now.Sub(s.refusedAt) > refusedPause {
+		s.refusals = 0
+	}
+	if s.refusals == 0 || sent != s.refused {
+		s.refusals++
+	}
+	s.refused, s.refusedAt = sent, now
+	if s.refusals <= refusals {
+		return 0
+	}
+	return min(refusedPause, tokenPause<<min(s.refusals-refusals-1, 10))
 }
 
 // begin returns the fetch under way, or begins one. The caller holds s.mu.

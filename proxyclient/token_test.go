@@ -169,6 +169,30 @@ func TestRefusedTokenOfASource(t *testing.T) {
 	}
 }
 
+// A proxy that refuses every token does not make a job that holds a lease for hours a burden to whoever
+// gives tokens.
+func TestEveryTokenIsRefused(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		newMachine(t)
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Error(w, "no", http.StatusUnauthorized)
+		}))
+		var calls int
+		c.from = NewTokenSource("--token-from x", func(context.Context) (string, error) {
+			calls++
+			return fmt.Sprintf("token-%d", calls), nil
+		})
+		defer c.from.Close()
+		beat := Heartbeat{Client: c, Leases: []leaseapi.Lease{{Name: "a", Generation: 1}}, Deadline: Now().Add(4 * time.Hour)}
+		if err := beat.Run(t.Context()); !errors.Is(err, ErrLost) {
+			t.Errorf("after four hours: %v", err)
+		}
+		if calls < 5 || calls > 100 {
+			t.Errorf("%d tokens were fetched in four hours", calls)
+		}
+	})
+}
+
 // A projected token is replaced by a swap of a directory's link, and read before it is needed.
 func TestProjectedToken(t *testing.T) {
 	dir := t.TempDir()
