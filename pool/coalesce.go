@@ -95,13 +95,25 @@ func (g *ledger) takeTurn(lead, f *request) {
 	f.followers = append([]*request{lead}, lead.followers...)
 	lead.followers = nil
 	lead.pool.following++
-	g.adopt(f)
+	f.adopt()
 }
 
-// adopt makes lead the leader of its followers.
-func (g *ledger) adopt(lead *request) {
-	for _, f := range lead.followers {
-		f.leader = lead
+// adopt makes r the leader of its followers. Whom they follow is noted when r is granted its leases: until
+// then a restart decides anew whom they join, and each of them may be the leader of the others after it.
+func (r *request) adopt() {
+	for _, f := range r.followers {
+		f.leader = r
+	}
+	r.adopted = len(r.followers) > 0
+}
+
+// noteFollowers notes whom the followers of r follow, which is granted its leases, unless the store knows.
+func (g *ledger) noteFollowers(r *request) {
+	if !r.adopted {
+		return
+	}
+	r.adopted = false
+	for _, f := range r.followers {
 		g.noteWaiter(Joined, f)
 	}
 }
@@ -172,7 +184,7 @@ func (g *ledger) promote(r *request) {
 		g.enter(first)
 	}
 	g.noteWaiter(Queued, first)
-	g.adopt(first)
+	first.adopt()
 	g.dismiss(first)
 }
 

@@ -292,7 +292,7 @@ func TestFollowersOfAPoolThatChanged(t *testing.T) {
 	set.Drain()
 	mustReconfigure(t, set, 0, Config{Type: "t", Units: 4})
 	set.Cancel(0, "a")
-	changed(t, set, "released t-1", "remembered a", "joined small",
+	changed(t, set, "released t-1", "remembered a",
 		"dropped large: the pool can never give that many: 10 asked for, 4 there", "granted small [t-2]")
 	must(t, set, 0, func() Request { q := small; q.ID = "last"; return q }())
 	mustReconfigure(t, set, 0, Config{Type: "u", Units: 4})
@@ -340,5 +340,26 @@ func TestBurst(t *testing.T) {
 	}
 	if held, waiting := set.Busy(); runs != 0 || answers != 999 || held+waiting != 0 {
 		t.Errorf("%d more runs, %d answers, %d held, %d wait", runs, answers, held, waiting)
+	}
+}
+
+// Followers that leave in the order in which they came, as after a restart to which nobody comes back,
+// cost a change or two each: not one for each that is left.
+func TestFollowersLeaveInOrder(t *testing.T) {
+	const group = 1000
+	set, err := New([]Config{{Type: "t", Names: numbered("t", 1), MaxWaiters: 2 * group}}, Snapshot{}, PriorityAging)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, set, 0, merging("run", Join, "v"), "t-0")
+	for i := range group {
+		must(t, set, 0, merging(fmt.Sprint("f", i), Join, "v"))
+	}
+	set.Drain()
+	for i := range group {
+		set.Cancel(0, fmt.Sprint("f", i))
+	}
+	if n := len(set.Drain()); n > 4*group {
+		t.Errorf("%d requests left with %d changes", group, n)
 	}
 }

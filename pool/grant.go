@@ -62,6 +62,7 @@ func (g *ledger) grantTurn(r, turn *request) {
 	if turn != r {
 		g.takeTurn(r, turn)
 	}
+	g.noteFollowers(turn)
 	g.deregister(turn)
 	g.grant(turn, true, overtook)
 }

@@ -159,6 +159,7 @@ func (m *model) applyGrant(c Change) {
 		if r.leader != nil {
 			m.takeTurn(r)
 		}
+		m.wantTold(r)
 		m.leave(r)
 	}
 	m.count(how)

@@ -105,16 +105,26 @@ func (m *model) takeTurn(f *modelRequest) {
 	for _, r := range append([]*modelRequest{lead}, rest...) {
 		m.follow(f, r)
 	}
-	if len(m.told) != len(f.followers) {
-		m.fail("%s took a turn, and %d were told of it, want %d", f.ID, len(m.told), len(f.followers))
+	f.adopted = true
+	m.count("turns of an absent leader")
+}
+
+// wantTold expects that whom the followers of r follow, which is granted, was noted before, unless it was
+// when they came.
+func (m *model) wantTold(r *modelRequest) {
+	var want []*modelRequest
+	if r.adopted {
+		want = r.followers
+	}
+	if len(m.told) != len(want) {
+		m.fail("%s was granted, and %d followers were noted, want %d", r.ID, len(m.told), len(want))
 	}
 	for i, w := range m.told {
-		if *w != f.followers[i].waiter() {
-			m.fail("%s took a turn, and told was %+v, want %+v", f.ID, w, f.followers[i].waiter())
+		if *w != want[i].waiter() {
+			m.fail("%s was granted, and noted was %+v, want %+v", r.ID, w, want[i].waiter())
 		}
 	}
-	m.told = nil
-	m.count("turns of an absent leader")
+	m.told, r.adopted = nil, false
 }
 
 // conclude decides about the followers of r, whose leases have ended.
@@ -145,8 +155,8 @@ func (m *model) promote(r *modelRequest) {
 	m.expected = append(m.expected, note{Queued, first})
 	for _, f := range rest {
 		m.follow(first, f)
-		m.expected = append(m.expected, note{Joined, f})
 	}
+	first.adopted = len(rest) > 0
 	p.dirty = true
 	m.count("promoted")
 	m.dismiss(first)
@@ -198,7 +208,7 @@ func (m *model) applyNote(c Change) {
 		}
 		m.expected = m.expected[1:]
 	case c.Kind == Joined:
-		m.told = append(m.told, c.Waiter) // by a turn that is taken: see takeTurn
+		m.told = append(m.told, c.Waiter) // before a grant: see wantTold
 	default:
 		m.fail("%s was queued, and did not ask", c.Waiter.ID)
 	}
@@ -233,7 +243,7 @@ func (m *model) restorePlace(r *modelRequest, w Waiter) {
 		m.name(r.Name)
 	}
 	lead := m.requests[w.Follows]
-	if lead == nil || lead.queued || lead.pool != p {
+	if lead == nil || lead.queued || lead.pool != p || lead.Key != r.Key || lead.Variant != r.Variant {
 		r.arrival = w.Arrival
 		lead = p.partner(m, r)
 	}

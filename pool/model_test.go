@@ -143,6 +143,7 @@ type modelRequest struct {
 	takes       *modelRequest // the request whose place it takes then; nil: none
 	leader      *modelRequest
 	followers   []*modelRequest
+	adopted     bool   // they followed another one when they were noted last
 	result      Result // of its run
 	lost        bool   // one of its leases ended without a release, or was broken
 	index       int    // in model.waiters

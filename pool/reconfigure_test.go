@@ -300,7 +300,7 @@ func TestReconfigureDropsFollowers(t *testing.T) {
 	mustReconfigure(t, set, 1*s, counted(3))
 	follows(t, set, 1*s, "large", "run", StateJoined)
 	set.Cancel(1*s, "run")
-	changed(t, set, "released t-1", "remembered run", "joined large", "dropped large"+tooMany, "granted small [t-2]")
+	changed(t, set, "released t-1", "remembered run", "dropped large"+tooMany, "granted small [t-2]")
 }
 
 // Names that were removed take a bounded amount of memory, also those that nobody held.

