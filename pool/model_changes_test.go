@@ -204,7 +204,11 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 	if !p.hasNext {
 		p.since = m.now
 	}
-	p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), w.units
+	if p.due() > m.now {
+		p.spent += w.units
+	} else {
+		p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), w.units
+	}
 	_, units := r.shares(w)
 	names := m.nextNames(p, r, len(granted))
 	for i, l := range granted {

@@ -89,3 +89,29 @@ func TestOvercommitTakesAKey(t *testing.T) {
 		t.Errorf("large is %+v", st)
 	}
 }
+
+// What an overcommit takes ahead of the pace counts in units: a pace that is taken away, or is shorter,
+// counts for it, too.
+func TestOvercommitAheadOfAPaceThatGoes(t *testing.T) {
+	config := Config{Type: "t", Units: 100, Overcommit: 10, Pace: time.Minute}
+	for pace, due := range map[time.Duration]time.Duration{0: 3 * s, s: 61 * s, time.Minute: 61 * time.Minute} {
+		set := with(t, config)
+		must(t, set, 0, weighs("large", 60), "t-1")
+		must(t, set, s, urgent("urgent"), "t-2")
+		other := config
+		other.Pace = pace
+		mustReconfigure(t, set, 2*s, other)
+		set.Drain()
+		if _, err := set.Acquire(3*s, weighs("next", 1)); err != nil {
+			t.Fatal(err)
+		}
+		set.Advance(due - 1)
+		if st, _ := set.Status(due-1, "next"); due > 3*s && st.State != StateQueued {
+			t.Errorf("with a pace of %v, it is %v a moment before %v", pace, st.State, due)
+		}
+		set.Advance(due)
+		if st, _ := set.Status(due, "next"); st.State != StateGranted {
+			t.Errorf("with a pace of %v, it is %v at %v", pace, st.State, due)
+		}
+	}
+}

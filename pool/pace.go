@@ -46,8 +46,8 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 type Pacing struct {
 	Type       string
 	Generation uint64        // of the last lease that was granted
-	Start      time.Duration // on the lease clock: when its grant counts as made
-	Count      int           // how many units it granted; zero: there is no such pool
+	Start      time.Duration // on the lease clock: when its grant, or one before it that was due, counts as made
+	Count      int           // how many units were granted from then on; zero: there is no such pool
 }
 
 // rhythm says when the next grant of a pool is due: n paces after the last grant, of n units,
@@ -66,8 +66,8 @@ type Pacing struct {
 //     three grants a minute, where the mean is 2.5. If a whole pace counted, it would be four.
 //     If nothing counted, the pool would lose up to twice as many grants when holds vary.
 type rhythm struct {
-	start      time.Duration // when the last grant counts as made
-	count      int           // for how many units; zero: there was none
+	start      time.Duration // when the last grant that was due counts as made
+	count      int           // how many units it and those with Overcommit after it took; zero: there was none
 	generation uint64        // of its last lease
 }
 
@@ -83,6 +83,10 @@ func (r rhythm) due(pace time.Duration) time.Duration {
 // spend notes a grant of units at now, in a pool that has had a waiter that is next since
 // nextSince.
 func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation uint64) {
+	if r.due(pace) > now { // by overcommit; the debt is in units, so that another pace may count for it
+		r.count, r.generation = r.count+units, generation
+		return
+	}
 	*r = rhythm{start: max(r.due(pace), nextSince, now-pace/2), count: units, generation: generation}
 }
 

@@ -201,6 +201,9 @@ func (m *sim) restart() {
 	m.take()
 	snap := m.set.Snapshot()
 	m.auditSnapshot(snap)
+	for i, w := range snap.Waiters { // whom it follows is noted later: see request.adopted
+		snap.Waiters[i] = m.disk.waiters[w.ID]
+	}
 	m.restartWith(snap)
 }
 
