@@ -41,7 +41,8 @@
 // key that one holds alone: who wants it waits for its holder, and for those ahead that get it. A
 // reservation keeps out those that want its name, and those that want more names than are left.
 // Neither holds anybody else up, so the pool goes on without the name, however long. Without aging,
-// those of a higher priority may starve the others: that is what it is for.
+// those of a higher priority may starve the others, and so may requests with Overcommit, which go
+// before all: that is what they are for.
 //
 // A request of several pools ([Ask.Also]) has a place in the queue of each, and holds nothing while
 // it waits. It is granted when all of it fits, the pace of each pool allows it, and nobody is ahead

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// before returns how many units the requests ahead of a place want. Requests that their key
-// keeps out do not count: they hold nobody up.
+// before returns how many units the requests ahead of a place want. Requests that
+// are kept out do not count: they hold nobody up.
 func (p *pool) before(place int) (units int) {
 	if p.wanted == len(p.queue) && len(p.keys) == 0 && p.wantedNames == 0 && p.several == 0 {
 		return place - 1 // one each, as nearly always; a queue may be long

@@ -106,8 +106,8 @@ var (
 
 // Break takes the lease of name away from its holder, as an act of an operator. From now on
 // renewals fail with the reason, and nothing prolongs the lease, not even a restart. It ends
-// when its holder releases it, at a pending release, or when its TTL is over, so the holder has
-// time to stop its work. With immediately, it ends now.
+// when its holder releases it, at a pending release, or, if none is pending, when its TTL is over, so
+// the holder has time to stop its work. With immediately, it ends now.
 //
 // It returns the lease as it is now, or as it was when it ended. It fails with [ErrUnknownName]
 // or [ErrNotHeld]. Breaking a lease again replaces the reason.
