@@ -53,11 +53,11 @@ const (
 	// tokenPause is the least time between two fetches while there is a token: a job that
 	// waits for hours must not become a burden to whoever gives tokens.
 	tokenPause = 5 * time.Second
-	// refusals is how many tokens may be refused in a row, and be replaced at once: one may have been
+	// refusedAtOnce is how many tokens may be refused in a row, and be replaced at once: one may have been
 	// revoked, and its successor be too new. After each further one the pause is twice as long, up to
 	// refusedPause, which also ends the row.
-	refusals     = 2
-	refusedPause = 10 * time.Minute
+	refusedAtOnce = 2
+	refusedPause  = 10 * time.Minute
 	// clockSkew is how far the clock of an issuer may be ahead of ours.
 	clockSkew = 2 * time.Minute
 )
@@ -108,7 +108,7 @@ func (s *TokenSource) refuse(ctx context.Context, sent string) (replaced bool, e
 		s.mu.Unlock()
 		return true, nil
 	}
-	if s.running == nil && Now().Sub(s.tried) < s.pauseAfter(sent) {
+	if s.running == nil && Now().Sub(s.tried) < s.noteRefusal(sent) {
 		s.mu.Unlock()
 		return false, nil
 	}
@@ -118,9 +118,9 @@ func (s *TokenSource) refuse(ctx context.Context, sent string) (replaced bool, e
 	return err == nil && token != sent, err
 }
 
-// pauseAfter notes that a token was refused, and returns how long after the last fetch the next one may
+// noteRefusal notes that a token was refused, and returns how long after the last fetch the next one may
 // begin. The caller holds s.mu.
-func (s *TokenSource) pauseAfter(sent string) time.Duration {
+func (s *TokenSource) noteRefusal(sent string) (pause time.Duration) {
 	now := Now()
 	if now.Sub(s.refusedAt) > refusedPause {
 		s.refusals = 0
@@ -129,10 +129,10 @@ func (s *TokenSource) pauseAfter(sent string) time.Duration {
 		s.refusals++
 	}
 	s.refused, s.refusedAt = sent, now
-	if s.refusals <= refusals {
+	if s.refusals <= refusedAtOnce {
 		return 0
 	}
-	return min(refusedPause, tokenPause<<min(s.refusals-refusals-1, 10))
+	return min(refusedPause, tokenPause<<min(s.refusals-refusedAtOnce-1, 10))
 }
 
 // begin returns the fetch under way, or begins one. The caller holds s.mu.

@@ -63,11 +63,9 @@ type heard struct {
 
 func (r heard) Failf(string, ...any) { r.said <- struct{}{} }
 
-// A command that is being stopped for its lost lease ends in time even if a signal leaves it
-// less time: otherwise an outer exec would kill leasectl, and the command would outlive both.
-func TestSignalAfterLoss(t *testing.T) {
-	kept, lose := context.WithCancelCause(t.Context())
-	lose(&holder.Loss{Err: errors.New("lost")})
+// startStubborn starts a command that ignores TERM, and returns when it does.
+func startStubborn(t *testing.T) *child.Process {
+	t.Helper()
 	ready, stdout, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,6 +75,15 @@ func TestSignalAfterLoss(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready.Read(make([]byte, 1))
+	return command
+}
+
+// A command that is being stopped for its lost lease ends in time even if a signal leaves it
+// less time: otherwise an outer exec would kill leasectl, and the command would outlive both.
+func TestSignalAfterLoss(t *testing.T) {
+	kept, lose := context.WithCancelCause(t.Context())
+	lose(&holder.Loss{Err: errors.New("lost")})
+	command := startStubborn(t)
 	signals, said := make(chan syscall.Signal), make(chan struct{}, 2)
 	w := watch{
 		Options: Options{Report: heard{said: said}, GracePeriod: time.Hour},
@@ -116,15 +123,7 @@ func TestGraceAfterSignal(t *testing.T) {
 
 // A command whose lease ends before the grace period would, as after a suspension, has only until then.
 func TestLossShortlyBeforeTheEnd(t *testing.T) {
-	ready, stdout, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	command, err := child.Start(child.Command{Args: []string{"sh", "-c", "trap '' TERM; echo; while :; do sleep 1; done"}, Stdout: stdout})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ready.Read(make([]byte, 1))
+	command := startStubborn(t)
 	deadline := proxyclient.Now().Add(StopMargin)
 	kept, lose := context.WithCancelCause(t.Context())
 	lose(&holder.Loss{Err: errors.New("lost"), Deadline: deadline})

@@ -125,8 +125,9 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 }
 
 // repeat takes type, count, items, other types, key and its mode, or the name, from the record of an
-// earlier request, unless flags give them; not what was right for that one only, such as its priority. A name is one of its type, and has neither count nor key nor
-// other types; with another type the other types are not repeated.
+// earlier request, unless flags give them; not what was right for that one only, such as its priority.
+// A name is one of its type, and has neither count nor key nor other types; with another
+// type the other types are not repeated.
 func (o *takeOptions) repeat(r holder.Record) {
 	sameType := o.Type == "" || o.Type == r.Type
 	if o.Also == nil && o.Name == "" && sameType {
