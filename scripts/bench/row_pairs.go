@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	pairRounds = 10
+	pairRounds = 9
 	pairWindow = 300 * time.Millisecond // of each server in each round
 )
 
