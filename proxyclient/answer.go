@@ -266,7 +266,7 @@ func (a answer) releaseReply() (reply leaseapi.ReleaseReply, ok bool) {
 // answered.
 func (c *Client) failure(ctx context.Context, o outcome, p *patience) error {
 	err := o.failure()
-	if errors.Is(o.err, errNoTokenYet) { // which is not the proxy's fault
+	if errors.Is(o.err, ErrNoTokenGiven) { // which is not the proxy's fault
 		return because(ctx, err)
 	}
 	if !hopeless(o.err) && (p.exhausted() || o.err != nil && (p.ended() || timedOut(ctx))) {

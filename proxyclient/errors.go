@@ -57,6 +57,8 @@ var (
 	ErrNotCounted = errors.New("not of a counted pool")
 	// ErrNoToken: the proxy wants a token, and the client has none.
 	ErrNoToken = errors.New("the proxy wants a token")
+	// ErrNoTokenGiven: a [TokenSource] has no token. Nothing was sent.
+	ErrNoTokenGiven = errors.New("no token was given")
 	// ErrRefused: the proxy does not accept the token, or not for this call.
 	ErrRefused = errors.New("refused")
 	// ErrWantsTLS: the proxy speaks https, and its URL says http.

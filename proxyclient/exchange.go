@@ -98,8 +98,8 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	if err != nil {
 		return outcome{err: err}
 	}
-	if err := x.begin(req.Request); err != nil {
-		return outcome{err: err, asked: x.last.asked}
+	if !x.beginFirst(ctx, req.Request) {
+		return x.last
 	}
 	rc := retryablehttp.Client{
 		HTTPClient:   &x.http,
@@ -113,6 +113,21 @@ func (c *Client) do(ctx context.Context, q call, p *patience) outcome {
 	// further attempt, the last attempt counts.
 	_, _ = rc.Do(req)
 	return x.last
+}
+
+// beginFirst begins the first attempt; false: it cannot be made, as x.last says. Whoever gives tokens
+// may fail for a while, like a proxy, so it is asked again while patience lasts. Later attempts have a
+// token, if only an old one.
+func (x *exchange) beginFirst(ctx context.Context, req *http.Request) bool {
+	for {
+		if x.last.err = x.begin(req); x.last.err == nil {
+			return true
+		}
+		again := errors.Is(x.last.err, ErrNoTokenGiven) && ctx.Err() == nil && x.patience.lasts(ctx, x.last, true)
+		if !again || Sleep(ctx, tokenPause) != nil {
+			return false
+		}
+	}
 }
 
 func (x *exchange) newRequest(ctx context.Context) (*retryablehttp.Request, error) {
@@ -173,6 +188,9 @@ func (x *exchange) begin(req *http.Request) error {
 	if x.call.receive == nil { // otherwise the timeout would include the body
 		x.http.Timeout = x.timeout
 	}
+	if err := x.client.authorize(req); err != nil {
+		return err // before the body is made, which counts the attempts
+	}
 	if x.call.body != nil {
 		var err error
 		if x.body, err = json.Marshal(x.call.body()); err != nil {
@@ -182,9 +200,6 @@ func (x *exchange) begin(req *http.Request) error {
 	}
 	x.id = strconv.FormatUint(rand.Uint64(), 36)
 	req.Header.Set(leaseapi.HeaderCall, x.id)
-	if err := x.client.authorize(req); err != nil {
-		return err
-	}
 	if x.client.servers.several() {
 		if err := x.choose(req); err != nil {
 			return err

@@ -201,8 +201,8 @@ func hopeless(err error) bool {
 	return untrusted || errors.Is(err, ErrTwoStores) || errors.Is(err, errHopeless)
 }
 
-// Hopeless marks an error of [Options.Revive] after which no further attempt can succeed:
-// the call ends with it at once.
+// Hopeless marks an error of [Options.Revive] or of a [TokenSource] after which no further
+// attempt can succeed: the call ends with it at once.
 func Hopeless(err error) error {
 	return &reworded{text: err.Error(), err: errors.Join(err, errHopeless)}
 }

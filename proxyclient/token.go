@@ -50,8 +50,8 @@ type tokenFetch struct {
 const (
 	// tokenTime bounds one fetch of a token.
 	tokenTime = 30 * time.Second
-	// tokenPause is the least time between two fetches while there is a token: a job that
-	// waits for hours must not become a burden to whoever gives tokens.
+	// tokenPause is the least time between two fetches that no refusal asks for: a job that waits
+	// for hours must not become a burden to whoever gives tokens.
 	tokenPause = 5 * time.Second
 	// refusedAtOnce is how many tokens may be refused in a row, and be replaced at once: one may have been
 	// revoked, and its successor be too new. After each further one the pause is twice as long, up to
@@ -63,7 +63,8 @@ const (
 )
 
 // NewTokenSource returns a source of tokens. The name says in messages where they come from. fetch
-// gets a token; it may be called beside the calls that need one, and must end with its context.
+// gets a token; it may be called beside the calls that need one, and must end with its context. A call
+// that needs the first token tries again after an error, unless that is [Hopeless].
 func NewTokenSource(name string, fetch func(context.Context) (string, error)) *TokenSource {
 	s := &TokenSource{name: name, fetch: fetch}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
@@ -166,7 +167,7 @@ func (s *TokenSource) begin() *tokenFetch {
 		if s.running = nil; err == nil {
 			s.keep(token, begun)
 		} else {
-			f.err = fmt.Errorf("%s: %w", s.name, err)
+			f.err = &reworded{text: fmt.Sprintf("%s: %v", s.name, err), err: errors.Join(ErrNoTokenGiven, err)}
 		}
 		close(f.done)
 	})
@@ -183,12 +184,9 @@ func (f *tokenFetch) wait(ctx context.Context) (string, error) {
 		if !errors.Is(cause, context.DeadlineExceeded) {
 			text = fmt.Sprintf("%s gave no token yet: %v", f.name, cause)
 		}
-		return "", &reworded{text: text, err: errors.Join(errNoTokenYet, cause)}
+		return "", &reworded{text: text, err: errors.Join(ErrNoTokenGiven, cause)}
 	}
 }
-
-// errNoTokenYet marks the error of a call that ended while it waited for a token. So nothing was sent.
-var errNoTokenYet = errors.New("no token yet")
 
 // keep makes token the one to show. The caller holds s.mu.
 func (s *TokenSource) keep(token string, since Instant) {

@@ -318,3 +318,74 @@ func TestTokenThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// A giver that fails before there is a first token is asked again, like a proxy that cannot be reached.
+// What it says in the end is no fault of the proxy.
+func TestFirstToken(t *testing.T) {
+	from := func(t *testing.T, c *Client, works time.Duration, err error) (calls *int) {
+		calls = new(int)
+		begun := time.Now()
+		c.from = NewTokenSource("--token-from x", func(context.Context) (string, error) {
+			if *calls++; time.Since(begun) < works {
+				return "", err
+			}
+			return "token", nil
+		})
+		t.Cleanup(c.from.Close)
+		return calls
+	}
+	busy := errors.New("busy")
+	bubble(t, "it passes", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t, "a", "b"))
+		calls := from(t, c, 20*time.Second, busy)
+		var told []string
+		r := hour
+		r.OnTrouble = func(err error, _ time.Time) { told = append(told, fmt.Sprint(err)) }
+		_, err := c.Acquire(t.Context(), r)
+		want(t, err)
+		if *calls != 5 || len(told) != 5 || told[0] != "--token-from x: busy" || told[4] != "<nil>" {
+			t.Errorf("%d calls, told %q", *calls, told)
+		}
+	})
+	bubble(t, "it lasts", func(t *testing.T) {
+		c, m := serve(t, newOurs(t, "a"), badGateway)
+		begun := time.Now()
+		from(t, c, time.Hour, busy)
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err, ErrNoTokenGiven)
+		if took := time.Since(begun); took != maxRefused || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnconfirmed) || m.dialled() > 0 {
+			t.Errorf("after %s: %v; connected %d times", took, err, m.dialled())
+		}
+	})
+	bubble(t, "the wait is shorter", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t, "a"))
+		begun := time.Now()
+		from(t, c, time.Hour, busy)
+		r := hour
+		r.Wait = 0
+		_, err := c.Acquire(t.Context(), r)
+		want(t, err, ErrNoTokenGiven)
+		if took := time.Since(begun); took != 0 {
+			t.Errorf("after %s: %v", took, err)
+		}
+	})
+	bubble(t, "it is hopeless", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t, "a"))
+		calls := from(t, c, time.Hour, Hopeless(busy))
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err, ErrNoTokenGiven)
+		if *calls != 1 || err.Error() != "acquire: --token-from x: busy" {
+			t.Errorf("%d calls: %v", *calls, err)
+		}
+	})
+	bubble(t, "of a release", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s)
+		from(t, c, 2*time.Minute, busy)
+		_, err := c.Release(t.Context(), leaseapi.ReleaseRequest{Leases: leases})
+		want(t, err)
+		if len(s.released) != 1 {
+			t.Errorf("released %v", s.released)
+		}
+	})
+}

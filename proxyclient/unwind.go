@@ -76,7 +76,7 @@ func (a *acquisition) why(ctx context.Context, o outcome) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case a.patience.exhausted() || o.err != nil && hopeless(o.err):
+	case a.patience.exhausted() || o.err != nil && (hopeless(o.err) || errors.Is(o.err, ErrNoTokenGiven)):
 		return a.client.failure(ctx, o, &a.patience)
 	case !o.sent && o.err != nil && !a.patience.everAnswered(): // the request never was in a queue
 		return a.client.unreachable(ctx, o, &a.patience)

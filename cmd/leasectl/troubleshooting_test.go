@@ -40,6 +40,7 @@ var rareMessages = map[string]string{
 	"(is … the address of a lease proxy?)":                                                                                           "it takes a server that is none",
 	`the service of shared lease "…" could not be started: …`:                                                                        "the machine must be short of something",
 	`shared lease "…": start a keeper for its service: …`:                                                                            "the machine must be short of something",
+	"the command of --token-from gave no token in time":                                                                              "the command must hang for as long as the wait",
 	"find the directory of the service: …":                                                                                           "most systems know the directory of a process even if it was removed",
 	"request has ended: …: released or cancelled elsewhere":                                                                          "the request must end before its first answer",
 	"request has ended: …: granted, and ended before the answer came":                                                                "it takes 30 s",

@@ -84,10 +84,13 @@ func waitLine(w *holder.Wait, now time.Time) string {
 	return line
 }
 
-// troubleWith says why no answer comes: no leader, no connection, or a failure of the proxy.
+// troubleWith says why no answer comes: no leader, no token, no connection, or a failure of the proxy.
 func troubleWith(err error) string {
 	if standby, ok := errors.AsType[*proxyclient.NotLeaderError](err); ok && standby.Leader == "" {
 		return "no server of the proxy leads"
+	}
+	if errors.Is(err, proxyclient.ErrNoTokenGiven) {
+		return fmt.Sprintf("no token yet: %v", err)
 	}
 	if _, network := errors.AsType[net.Error](err); network {
 		return fmt.Sprintf("cannot reach the proxy: %v", err)

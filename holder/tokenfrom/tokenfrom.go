@@ -64,6 +64,12 @@ func audienceOf(from string) (audience string, github bool) {
 	return audience, github && audience != "" && !strings.ContainsAny(audience, " \t\n")
 }
 
+// Exit codes of a shell that could not run its command.
+const (
+	notExecutable = 126
+	notFound      = 127
+)
+
 // command returns a function that runs a command in this program's working directory.
 func command(text string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
@@ -74,6 +80,9 @@ func command(text string) func(context.Context) (string, error) {
 			}
 		}
 		token, err := process.Output(ctx, []string{"/bin/sh", "-c", text}, env, mostToken)
+		if exit, ok := errors.AsType[*process.ExitError](err); ok && (exit.Code() == notExecutable || exit.Code() == notFound) {
+			err = proxyclient.Hopeless(err)
+		}
 		return string(token), err
 	}
 }
@@ -105,8 +114,11 @@ func runner(address, bearer, audience string) (func(context.Context) (string, er
 				break
 			}
 			var again bool
-			if token, again, err = askRunner(ctx, client, u.String(), bearer); !again {
+			if token, again, err = askRunner(ctx, client, u.String(), bearer); err == nil {
 				break
+			}
+			if !again {
+				return "", proxyclient.Hopeless(err)
 			}
 		}
 		return token, err

@@ -14,8 +14,16 @@ import (
 	"github.com/leasectl/leasectl/trap/internal/sys"
 )
 
+// ExitError says that a program failed.
+type ExitError struct{ status unix.WaitStatus }
+
+func (e *ExitError) Error() string { return describeEnd(e.status) }
+
+// Code returns the exit code of the program, -1 if a signal ended it.
+func (e *ExitError) Code() int { return e.status.ExitStatus() }
+
 // Output runs a program to its end and returns what it wrote to its standard output. It is an
-// error if the program fails, writes more than most bytes, or does not end before ctx does: then
+// error if the program fails (an [ExitError]), writes more than most bytes, or does not end before ctx does: then
 // its process group is killed. args[0] is the path of the program, and is not searched for in PATH.
 //
 // The program is in a process group of its own, so that keys of the terminal do not reach it. Its
@@ -61,7 +69,7 @@ func Output(ctx context.Context, args, env []string, most int) ([]byte, error) {
 	case reapErr != nil:
 		return nil, reapErr
 	case status != unix.WaitStatus(0):
-		return nil, errors.New(describeEnd(status))
+		return nil, &ExitError{status}
 	}
 	return text, nil
 }
