@@ -201,3 +201,26 @@ func TestUnknownTypeOfSilentProxy(t *testing.T) {
 		}
 	})
 }
+
+// What answers in the place of a server of ours did not take a request back.
+func TestWithdrawalOfAnother(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == leaseapi.PathRelease {
+				fmt.Fprint(w, "OK")
+				return
+			}
+			s.ServeHTTP(w, r)
+		}))
+		_, err := c.Capabilities(t.Context())
+		want(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		_, err = c.Acquire(ctx, hour)
+		want(t, err, ErrUnconfirmed, context.DeadlineExceeded)
+		if _, queued := s.state(); queued != 1 {
+			t.Errorf("%d queued", queued)
+		}
+	})
+}

@@ -145,7 +145,7 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 		q.mine = mineByNames(names)
 	}
 	o := r.client.do(ctx, q, &r.patience)
-	if o.err != nil || o.StatusCode/100 != 2 || o.foreign() {
+	if o.err != nil || o.StatusCode/100 != 2 || unfinished(o.answer) {
 		return r.client.failure(ctx, o, &r.patience)
 	}
 	if !ours {
