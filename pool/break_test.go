@@ -114,6 +114,22 @@ func TestBreakBoundsDelay(t *testing.T) {
 	}
 }
 
+// A release that was put off for long does not keep a broken lease beyond its TTL.
+func TestBreakBeforeALateRelease(t *testing.T) {
+	set := one(t, 1)
+	a := must(t, set, 0, Request{ID: "a", Type: "t", TTL: 60 * s}, "t-0")[0]
+	set.Release(0, ref(a), hour)
+	for _, now := range []time.Duration{10 * s, 50 * s} {
+		if l := mustBreak(t, set, now, "t-0", false); l.Ends() != 70*s {
+			t.Errorf("broken at %v, it ends at %v", now, l.Ends())
+		}
+	}
+	nextIs(t, set, 70*s)
+	set.Drain()
+	set.Advance(70 * s)
+	changed(t, set, "broken: drill t-0", "remembered a")
+}
+
 func TestBreakImmediately(t *testing.T) {
 	set := one(t, 2)
 	a := must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 2}}, "t-0", "t-1")

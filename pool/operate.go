@@ -106,8 +106,8 @@ var (
 
 // Break takes the lease of name away from its holder, as an act of an operator. From now on
 // renewals fail with the reason, and nothing prolongs the lease, not even a restart. It ends
-// when its holder releases it, at a pending release, or, if none is pending, when its TTL is over, so
-// the holder has time to stop its work. With immediately, it ends now.
+// when its holder releases it or its TTL is over, so the holder has time to stop its work. A release
+// that is pending still ends it, unless that is later than a TTL from now. With immediately, it ends now.
 //
 // It returns the lease as it is now, or as it was when it ended. It fails with [ErrUnknownName]
 // or [ErrNotHeld]. Breaking a lease again replaces the reason.
@@ -128,9 +128,13 @@ func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (
 	if immediately {
 		s.end(l, brokenFor(l.Broken))
 		s.serve()
-	} else {
-		s.note(Broken).Lease = l.Lease
+		return l.Lease, nil
 	}
+	if end := later(s.now, l.TTL); l.ReleaseAt > end {
+		l.ReleaseAt, l.Expires = 0, end
+		s.schedule(&l.timer, l.Ends())
+	}
+	s.note(Broken).Lease = l.Lease
 	return l.Lease, nil
 }
 

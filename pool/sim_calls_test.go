@@ -449,6 +449,10 @@ func (m *sim) breakLease(name, why string, immediately bool) {
 		n.lease.Broken = why
 		if immediately {
 			m.ending[n.lease] = Reason("broken: " + why)
+		} else if l := n.lease; l.ReleaseAt > m.now+l.TTL {
+			l.ReleaseAt, l.Expires = 0, m.now+l.TTL
+			m.times.lease(l)
+			m.count("break before a late release")
 		}
 	}
 	var err error
