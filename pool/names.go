@@ -78,19 +78,18 @@ func (g *ledger) takeFromStock(r *request, count int) []string {
 		p.stock = p.stock[count:]
 		return taken
 	}
-	var taken, wanted, left []string
-	for _, name := range p.stock {
-		switch {
-		case len(taken) == count:
-			left = append(left, name)
-		case g.slots[name].wanted != nil:
-			wanted = append(wanted, name)
-		default:
+	var taken, wanted []string
+	seen := 0
+	for ; len(taken) < count && seen < len(p.stock); seen++ {
+		if name := p.stock[seen]; g.slots[name].wanted == nil {
 			taken = append(taken, name)
+		} else {
+			wanted = append(wanted, name)
 		}
 	}
-	n := min(count-len(taken), len(wanted))
-	p.stock = append(wanted[n:], left...)
+	n := count - len(taken)
+	p.stock = p.stock[seen-len(wanted[n:]):]
+	copy(p.stock, wanted[n:])
 	return append(taken, wanted[:n]...)
 }
 
