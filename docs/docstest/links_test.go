@@ -81,7 +81,7 @@ func anchors(text string) map[string]bool {
 
 // foreignFlags are the flags of other programs that the pages name.
 var foreignFlags = map[string]string{
-	"auto-compaction-retention": "etcd", "quota-backend-bytes": "etcd", "prefix": "etcdctl",
+	"auto-compaction-retention": "etcd", "quota-backend-bytes": "etcd", "max-txn-ops": "etcd", "max-request-bytes": "etcd", "prefix": "etcdctl",
 	"pretty-format": "lease__cat", "no-sandbox": "chromium",
 	"lock-wait-timeout": "buildkite-agent", "audience": "buildkite-agent", "claims": "circleci", "nice": "sbatch", "time": "sbatch",
 }
