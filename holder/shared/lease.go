@@ -45,10 +45,11 @@ func checkAsk(a leaseapi.Ask) error {
 	a.HasItems, a.Overcommit = false, false
 	rest := url.Values{}
 	leaseapi.EncodeAsk(&a, rest)
-	for _, part := range slices.Sorted(maps.Keys(rest)) {
-		return usage.Errorf("%s does not go with a shared lease: it is taken for all who use it", part)
+	if len(rest) == 0 {
+		return nil
 	}
-	return nil
+	first := slices.Sorted(maps.Keys(rest))[0]
+	return usage.Errorf("%s does not go with a shared lease: it is taken for all who use it", first)
 }
 
 // leaseFor returns the shared lease that a request is for.
