@@ -145,15 +145,19 @@ func end(set *pool.Set, now time.Duration, ref pool.Ref, req *leaseapi.ReleaseRe
 
 // release does what req asks for. learned is when the caller learned of its names. Bare names come
 // last: as in version 1, the first name that the server never had ends the call half-way, and is
-// returned as unknown. Bare names mean the leases held when the call comes, since a name that the
-// call frees may be granted at once.
+// returned as unknown. Bare names mean the leases held, and the reservations, when the call comes:
+// mayRelease has seen to these only, and a name that the call frees may be granted or reserved at once.
 func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest, learned time.Time) (reply leaseapi.ReleaseReply, unknown string) {
 	reply.Released = []string{}
 	delay := time.Duration(req.Delay)
-	meant := make([]uint64, len(req.Names)) // generations
+	meant := make([]struct {
+		generation uint64
+		reserved   bool
+	}, len(req.Names))
 	for i, name := range req.Names {
 		l, _ := set.Held(now, name)
-		meant[i] = l.Generation
+		meant[i].generation = l.Generation
+		_, meant[i].reserved = reservedBy(set, now, name, req.Owner)
 	}
 	for _, id := range req.RequestIDs {
 		if !c.hidesRequest(set, now, id) {
@@ -181,8 +185,13 @@ func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseR
 		_, reserved := reservedBy(set, now, name, req.Owner)
 		ref := c.refOf(set, now, name, req.Owner)
 		ref.KnownAt = learned
-		why := pool.Other
-		if l, held := set.Held(now, name); !held || l.Generation == meant[i] {
+		var why pool.Reason
+		switch l, held := set.Held(now, name); {
+		case reserved && !meant[i].reserved:
+			why = pool.Taken
+		case held && l.Generation != meant[i].generation:
+			why = pool.Other
+		default:
 			why = set.Release(now, ref, delay)
 		}
 		switch {

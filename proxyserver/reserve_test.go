@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -174,6 +175,28 @@ func TestReserveTakesAnOperator(t *testing.T) {
 	for _, event := range []string{"reserved</span> by <bdi>ops</bdi>", "given back</span> by <bdi>ops</bdi>"} {
 		if text := admin.page("/ui/events"); !strings.Contains(text, event) {
 			t.Errorf("no %s:\n%s", event, text)
+		}
+	}
+}
+
+// A call that ends a lease does not go on to the reservation that waited for that.
+func TestReleaseDoesNotReachAReservation(t *testing.T) {
+	for _, body := range []string{
+		`{"leases":[{"name":"q-0","generation":G}],"names":["q-0"],"owner":"ops"}`,
+		`{"names":["q-0","q-0"],"owner":"ops"}`,
+		`{"request_ids":["a"],"names":["q-0"],"owner":"ops"}`,
+	} {
+		_, red, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
+		lease := red.granted("type=q&owner=ops&request_id=a").Leases[0]
+		if r := ops.do("POST", leaseapi.PathReserve, `{"name":"q-0","owner":"ops","reason":"repair"}`); r.status != 200 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		r := red.release(strings.ReplaceAll(body, "G}", fmt.Sprint(lease.Generation, "}")))
+		if at := ops.pools()[0]; r.status != 200 || !strings.Contains(r.body, leaseapi.ReasonReserved) || at.Reserved != 1 || len(at.Leases) > 0 {
+			t.Errorf("%s: %d %s; the pool is %+v", body, r.status, r.body, at)
+		}
+		if r := ops.release(`{"names":["q-0"],"owner":"ops"}`); r.status != 200 || ops.pools()[0].Reserved != 0 {
+			t.Errorf("by an operator: %d %s", r.status, r.body)
 		}
 	}
 }
