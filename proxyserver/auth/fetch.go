@@ -44,7 +44,8 @@ func (i Issuer) fetchKeys(ctx context.Context, through http.RoundTripper) ([]jos
 	if err := provider.Claims(&metadata); err != nil {
 		return nil, err
 	}
-	if err := CheckIssuer(metadata.Keys); err != nil {
+	place, _, _ := strings.Cut(metadata.Keys, "?") // unlike an issuer, it may have a query
+	if err := CheckIssuer(place); err != nil {
 		return nil, fmt.Errorf("its jwks_uri %q: %w", metadata.Keys, err)
 	}
 	if strings.HasPrefix(i.URL, "https:") && !strings.HasPrefix(metadata.Keys, "https:") {
