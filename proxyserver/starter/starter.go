@@ -7,7 +7,8 @@
 //   - If [Write] fails, the files that it made are gone again. If it is killed, those that it made
 //     are whole, and the next Write makes the others: a key that is alone gets its certificate. Only
 //     a file .leasectl-init-… may be left, which nobody reads.
-//   - Every file has mode 0600, and the directory 0700 if Write made it.
+//   - Every file has mode 0600, and the directory 0700 if Write made it. If root makes a file anew
+//     that the server's user must read, it gets the user who has auth.yaml.
 //   - A server accepts the pools and the rules: they are parsed before anything is written.
 //
 // Caveat: the key of the authority is beside the server's own. Whoever reads it can pretend to be
@@ -23,6 +24,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
@@ -68,7 +70,7 @@ func Write(dir string, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
-	w := &writer{dir: dir}
+	w := &writer{dir: dir, user: serverUser(filepath.Join(dir, Auth))}
 	defer func() {
 		if err != nil {
 			w.undo()
@@ -95,8 +97,23 @@ func Write(dir string, o Options) (r Result, err error) {
 // writer makes files that are missing.
 type writer struct {
 	dir     string
+	user    int      // who gets the files; -1: who made them
 	newDirs []string // outermost first
 	made    []string
+}
+
+// serverUser returns the user who has the file of the rules, to whom root may have given it so that the
+// server can read it; -1 if there is none yet, or this is not root.
+func serverUser(auth string) int {
+	info, err := os.Stat(auth)
+	if err != nil || os.Geteuid() != 0 {
+		return -1
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return -1
+	}
+	return int(stat.Uid)
 }
 
 // makeDir makes the directory and those above it.
@@ -132,6 +149,9 @@ func (w *writer) file(name string, text []byte) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(text)
+	if w.user >= 0 && name != AuthorityKey {
+		err = errors.Join(err, f.Chown(w.user, -1))
+	}
 	if err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
 		return err
 	}

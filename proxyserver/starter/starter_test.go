@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -246,5 +247,37 @@ func TestWriteAfterKill(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != len(all) {
 		t.Errorf("left %v, %v", entries, err)
+	}
+}
+
+// A secret that is made anew belongs to whom the server's files were given, or the server could not
+// read it, and would go on with the old one. The key of the authority is none of the server's business.
+func TestWriteAnew(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, options)
+	user := os.Geteuid()
+	if user == 0 {
+		user = 65534
+		if err := os.Chown(filepath.Join(dir, starter.Auth), user, -1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{starter.OperatorsToken, starter.Certificate, starter.Key, starter.AuthorityKey, starter.Authority} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range write(t, dir, options).Made {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := user
+		if name == starter.AuthorityKey {
+			want = os.Geteuid()
+		}
+		if uid := int(info.Sys().(*syscall.Stat_t).Uid); uid != want {
+			t.Errorf("%s belongs to %d, want %d", name, uid, want)
+		}
 	}
 }
