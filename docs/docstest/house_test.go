@@ -30,7 +30,7 @@ var mayImport = map[string][]string{
 	"holder/service":    {"leaseapi", "trap/child"},
 	"holder/socket":     {"lockfile"},
 	"holder/tokenfrom":  {"proxyclient", "trap/process"},
-	"holder/v1":         {"holder/failpoint", "leaseapi", "lockfile", "proxyclient"},
+	"holder/v1":         {"holder/cleanup", "holder/failpoint", "leaseapi", "lockfile", "proxyclient"},
 	"supervisor":        {"holder", "holder/shared", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
 	"leaseapi":          {},
 	"lockfile":          {"leaseapi"},

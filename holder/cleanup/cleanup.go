@@ -53,6 +53,20 @@ func Share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
 	return hurried(ctx, caller, time.Until(deadline)/time.Duration(n), afterSignal/time.Duration(n))
 }
 
+// Finish returns a context for a call whose result nobody would learn of if it were cut off: it ends with
+// ctx, but not within afterSignal from now.
+func Finish(ctx context.Context) (context.Context, context.CancelFunc) {
+	least := time.Now().Add(afterSignal)
+	out, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		time.AfterFunc(time.Until(least), func() { end(context.Cause(ctx)) })
+	})
+	return out, func() {
+		stop()
+		end(nil)
+	}
+}
+
 // hurried returns a context that ends after most, or afterCaller after the end of caller if that is
 // earlier.
 func hurried(ctx, caller context.Context, most, afterCaller time.Duration) (context.Context, context.CancelFunc) {

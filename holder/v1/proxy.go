@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -275,6 +276,8 @@ func (p *Proxy) ask(ctx context.Context, tx *lockfile.CellTx, h Held) (reply lea
 		return reply, err
 	}
 	failpoint.Here("kept-releasing")
+	ctx, cancel := cleanup.Finish(ctx) // a slow pool may need longer than an acquire has for what others left
+	defer cancel()
 	reply, err = p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: []string{h.Name}, Owner: h.Owner})
 	failpoint.Here("kept-answered")
 	unknown := slices.ContainsFunc(reply.Over, func(l leaseapi.Lost) bool { return l.Reason == proxyclient.UnknownName })

@@ -313,6 +313,27 @@ func TestUnconfirmed(t *testing.T) {
 	}
 }
 
+// A release that is slow is not cut off by who has little time: it would be unconfirmed for ever.
+func TestSlowRelease(t *testing.T) {
+	m := newMachine(t)
+	a := m.acquire("h")
+	m.d.answered = make(chan struct{})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for m.d.sent() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		close(m.d.answered)
+	}()
+	reply, err := m.process().ReleaseHeld(ctx, a)
+	ok(t, err)
+	if len(reply.Released) != 1 {
+		t.Errorf("released %+v", reply)
+	}
+	m.wantUnsettled()
+}
+
 // A release that the proxy fails to make, and then makes, is one that succeeded.
 func TestTriedAgain(t *testing.T) {
 	m := newMachine(t)
