@@ -306,7 +306,7 @@ func (t *tidying) isOver(ctx context.Context, r lockfile.Record) bool {
 	over, asked := t.over[r.RequestID]
 	if !asked {
 		state, err := t.proxy.RequestState(ctx, r.RequestID)
-		over = err == nil && state.State == leaseapi.StateEnded || errors.Is(err, proxyclient.ErrUnknownRequest)
+		over = err == nil && state.State == leaseapi.StateEnded // an unknown one may be of a pool that our token does not see
 		if t.over == nil {
 			t.over = make(map[string]bool)
 		}

@@ -142,7 +142,8 @@ func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 // of this process makes recover release it in any case. A failure of the journal is only reported.
 //
 // If the record cannot be written, as on a full disk, a lease with a generation is released all the
-// same: a process that finds the old record releases it again, which does nothing.
+// same, and so is a request that waits: a process that finds the old record releases it again, which
+// does nothing.
 func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 	r := tx.Record
 	if !g.journaled && !g.h.Journal.Covers(r.RequestID) {
@@ -159,7 +160,7 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 	}
 	<-g.h.Listening // the handle is written before the release is sent
 	tx.State = lockfile.HandleReleasing
-	if err := tx.Save(); err != nil && !lockfile.Certain(r.Leases) {
+	if err := tx.Save(); err != nil && len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
 		return err
 	} else if err != nil {
 		g.h.Reporter.Debugf("%v: releasing all the same", err)

@@ -35,7 +35,7 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		switch {
 		case err != nil:
 			h.Reporter.Debugf("journal: %s: %v", in.Describe(), err)
-			if !isUnread(err) {
+			if proxyclient.Outage(err) != nil {
 				cancel() // the other entries would fail for the same reason
 			}
 			return false
@@ -78,11 +78,10 @@ func (h *Holder) SettleIntent(ctx context.Context, in lockfile.Intent) (Settled,
 	return s.settleIntent(ctx, in)
 }
 
-// SettleHandle gives back what an intent left in its handle.
-func (h *Holder) SettleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (Settled, error) {
+// SettleHandle gives back what an intent left in its handle. found tells whether the handle had it still.
+func (h *Holder) SettleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done Settled, found bool, err error) {
 	s := settling{h: h, proxyOf: h.Dialer.ProxyOf}
-	done, _, err := s.settleHandle(ctx, handle, in)
-	return done, err
+	return s.settleHandle(ctx, handle, in)
 }
 
 // settleIntent settles one intent, whose lock the caller holds. If the handle has the request,
@@ -104,11 +103,11 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done S
 			return done, err
 		}
 	} // else no handle can be at that path
-	if !found && in.Kind != lockfile.KindRelease {
+	if !found && in.Request != "" { // of a release too: the handle may have vanished with its directory
 		var names []string
 		names, err = s.withdraw(ctx, in)
 		if errors.Is(err, errors.ErrUnsupported) {
-			done.Unconfirmed, err = true, nil
+			done.Unconfirmed, err = in.Kind != lockfile.KindRelease, nil
 		}
 		done.Released = append(done.Released, names...)
 	}

@@ -57,14 +57,18 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 		return
 	}
 	// recoverIntents reads the same entries and has the same errors.
-	_ = r.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
-		forget := slices.Contains(r.forget, in.ID)
-		if forget {
-			r.fail(r.forgetInHandle(ctx, in))
-			r.addAction(in, holder.Settled{}, Forgotten)
-		}
-		return forget
-	})
+	requests := make(map[string]bool)
+	for range 2 { // once more for the releases of the same requests
+		_ = r.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
+			forget := slices.Contains(r.forget, in.ID) || in.Kind == lockfile.KindRelease && requests[in.Request]
+			if forget {
+				requests[in.Request] = in.Request != ""
+				r.fail(r.forgetInHandle(ctx, in))
+				r.addAction(in, holder.Settled{}, Forgotten)
+			}
+			return forget
+		})
+	}
 }
 
 // recoverIntents settles the journal entries of dead processes.
@@ -344,13 +348,13 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 	in := lockfile.Intent{Kind: lockfile.KindRelease, Request: record.RequestID, Handle: handle.Path(), Proxy: proxy}
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	done, err := r.h.SettleHandle(ctx, handle, in)
+	done, found, err := r.h.SettleHandle(ctx, handle, in)
 	r.noteOutage(proxy, err)
 	act := Action{Handle: handle.Path(), Names: done.Released, Proxy: proxyclient.Redacted(proxy)}
 	switch {
 	case len(done.Released) > 0:
 		act.Result, act.Message = Released, fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.Released, ", "), handle.Path())
-	case err == nil && !done.Listed:
+	case err == nil && !done.Listed && found:
 		act.Result, act.Message = Removed, fmt.Sprintf("removed handle %s: nothing was left to release", handle.Path())
 	default:
 		return err
