@@ -42,16 +42,17 @@ func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, 
 	if l.part != nil {
 		return l.part.Keep(ctx, o)
 	}
-	releaseAt := l.record.AcquiredAt.Add(o.ReleaseAfter)
 	after := o.ConfirmAfter
+	var releaseAt proxyclient.Instant // since somebody may set the time of day
 	if o.ReleaseAfter > 0 {
-		after = min(after, time.Until(releaseAt))
+		releaseAt = proxyclient.Now().Add(time.Until(l.record.AcquiredAt) + o.ReleaseAfter)
+		after = min(after, proxyclient.Until(releaseAt))
 	}
 	return KeepWith(ctx, after, func(ctx context.Context, lose func(error)) {
 		due := ctx
 		if o.ReleaseAfter > 0 {
 			var cancel context.CancelFunc
-			due, cancel = context.WithDeadline(ctx, releaseAt)
+			due, cancel = context.WithTimeout(ctx, proxyclient.Until(releaseAt))
 			defer cancel()
 		}
 		l.keepAlive(due, o.Margin, lose)
@@ -150,8 +151,11 @@ func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
 	l.h.Reporter.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
 }
 
-// lossOf returns err as a [Loss].
+// lossOf returns err as a [Loss], unless it is one.
 func lossOf(err error) *Loss {
+	if loss, ok := errors.AsType[*Loss](err); ok {
+		return loss
+	}
 	loss := &Loss{Err: err}
 	if l, ok := errors.AsType[*proxyclient.LostError](err); ok {
 		loss.Deadline = l.Deadline

@@ -54,6 +54,11 @@ func Acquire(ctx context.Context, h *holder.Holder, o Options, r holder.Request)
 	if l, err := n.nested(); l != nil || err != nil {
 		return l, err
 	}
+	if o.Service != nil {
+		if err := h.CanKeep(); err != nil {
+			return nil, err
+		}
+	}
 	if err := n.makeDir(); err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (l lease) nested() (*holder.Lease, error) {
 			return nil, err
 		}
 		l.h.Reporter.Notef("within %s", describeUse(l.shown, *r, number))
-		return l.join(*r, &nestedPart{lease: l, round: *r, use: number}), nil
+		return l.join(*r, &nestedPart{lease: l, round: *r, use: number, seen: *r}), nil
 	}
 	return nil, nil
 }
@@ -47,6 +47,7 @@ type nestedPart struct {
 	lease
 	round lockfile.Round // as it was when the command began
 	use   int            // number of that use
+	seen  lockfile.Round // as last read
 }
 
 // Uses implements [holder.Part].
@@ -75,15 +76,23 @@ func (u *nestedPart) Keep(ctx context.Context, o holder.KeepOptions) (kept conte
 func (u *nestedPart) lost(margin time.Duration) error {
 	record, err := u.file.Read()
 	if err != nil {
-		return nil
+		return u.overdue(margin, err)
 	}
 	r := record.Round(u.round.ID)
 	if r == nil || r.State == lockfile.RoundReleasing || !u.file.Alive(r.ID, u.use) {
 		return fmt.Errorf("the use of shared lease %q that this command is within has ended: %w", u.shown, proxyclient.ErrLost)
 	}
-	err = u.useLoss(r)
-	if err == nil && r.Deadline > 0 && u.now() >= lossLimit(r, margin) {
-		err = &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline)}
+	u.seen = *r
+	if err := u.useLoss(r); err != nil {
+		return u.lateLoss(r, margin, err)
 	}
-	return err
+	return u.overdue(margin, nil)
+}
+
+// overdue returns the loss of a lease that was not renewed in time, as far as is known; nil: it lasts.
+func (u *nestedPart) overdue(margin time.Duration, cause error) error {
+	if u.seen.Deadline == 0 || u.now() < lossLimit(&u.seen, margin) {
+		return nil
+	}
+	return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(u.seen.Deadline), Err: cause}
 }

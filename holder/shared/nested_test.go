@@ -3,8 +3,6 @@ package shared
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -65,21 +63,7 @@ func TestNestedMargin(t *testing.T) {
 	outer, inner := w.within(t)
 	kept, stop := inner.Keep(t.Context(), holder.KeepOptions{Margin: time.Hour}) // at most half of the TTL counts
 	defer stop()
-	records, err := filepath.Glob(filepath.Join(dir(w.Holder), "*.json"))
-	if err != nil || len(records) != 1 {
-		t.Fatalf("records %q, %v", records, err)
-	}
-	file := lockfile.Shared(strings.TrimSuffix(records[0], ".json"))
-	err = file.Update(holdertest.Within(t), func(tx *lockfile.SharedTx) error {
-		r := tx.Rounds[0]
-		now := proxyclient.Now().SinceBoot()
-		r.RenewedAt, r.Deadline = now-time.Hour, now+time.Minute
-		tx.Rounds[0] = r
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.changeRound(t, func(r *lockfile.Round, now time.Duration) { r.RenewedAt, r.Deadline = now-time.Hour, now+time.Minute })
 	select {
 	case <-kept.Done():
 	case <-holdertest.Within(t).Done():

@@ -67,9 +67,13 @@ func (k *renewer) run(ctx context.Context, after time.Duration) {
 // is lost for good.
 func (k *renewer) look(ctx context.Context) (done bool) {
 	record, err := k.file.Read()
-	if err != nil {
+	if err != nil { // the lease lasts all the same, but nobody knows for how long
 		k.h.Reporter.Debugf("%v", err)
-		return false // the lease lasts all the same
+		k.lastErr = err
+		if k.now() >= k.limit() {
+			k.lose(&proxyclient.LostError{Deadline: proxyclient.AfterBoot(k.seen.Deadline), Err: err})
+		}
+		return false
 	}
 	r := record.Round(k.use.Round)
 	if r == nil {
@@ -77,7 +81,7 @@ func (k *renewer) look(ctx context.Context) (done bool) {
 		return true
 	}
 	if err := k.loss(r); err != nil {
-		k.lose(err)
+		k.lose(k.lateLoss(r, k.margin, err))
 		return true
 	}
 	k.seen = *r
@@ -150,6 +154,15 @@ func (k *renewer) limit() time.Duration { return lossLimit(&k.seen, k.margin) }
 // lossLimit returns when the lease of a round counts as lost, for those who need a margin before its end.
 func lossLimit(r *lockfile.Round, margin time.Duration) time.Duration {
 	return r.Deadline - min(margin, (r.Deadline-r.RenewedAt)/2)
+}
+
+// lateLoss adds to why a round is lost when its lease ends, if that is near or over: after a stop of
+// all users nobody has time left to end in peace.
+func (l lease) lateLoss(r *lockfile.Round, margin time.Duration, why error) error {
+	if r.Deadline == 0 || l.now() < lossLimit(r, margin) {
+		return why
+	}
+	return &holder.Loss{Err: why, Deadline: proxyclient.AfterBoot(r.Deadline)}
 }
 
 // next returns how long to wait before the next look.
