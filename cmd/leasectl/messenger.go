@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/leasectl/leasectl/trap/child"
 )
 
 // messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.
@@ -241,7 +243,9 @@ func (m *messenger) writeAtOnce(messages []message) {
 			lines++
 		}
 	}
-	if _, err := m.text.WriteTo(m.out); err != nil { // nowhere to report it
+	var err error
+	child.WithoutTTOU(func() { _, err = m.text.WriteTo(m.out) }) // a leasectl that is stopped renews nothing
+	if err != nil {                                              // nowhere to report it
 		m.mu.Lock()
 		m.lost += lines // not m.dropped: a line about them would fail, too
 		m.mu.Unlock()

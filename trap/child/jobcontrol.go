@@ -23,7 +23,9 @@ import (
 // SIGCONT that continues the child discards a pending stop.
 //
 // We do not follow a stop by SIGSTOP: its sender meant that one process and will
-// continue it. A supervisor that stopped as well could not keep its lease.
+// continue it. A supervisor that stopped as well could not keep its lease. But we
+// take the terminal back: the child may have stopped itself, as bash's suspend does,
+// and the keys of the terminal would reach nobody.
 
 // job makes the child stop and continue with our process group, the shell's job.
 type job struct {
@@ -67,6 +69,9 @@ func (j *job) mayFollow(sig syscall.Signal) bool {
 	switch {
 	case g.tty == nil || sig != syscall.SIGTSTP && sig != syscall.SIGTTIN && sig != syscall.SIGTTOU:
 		j.halted = true
+		if g.tty.reclaim(g.id) {
+			g.tty.restoreModes()
+		}
 		return false
 	case sig != syscall.SIGTSTP && g.tty.lend(g.id):
 		g.kill(syscall.SIGCONT)

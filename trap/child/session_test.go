@@ -54,12 +54,12 @@ func shellMode(args []string) int {
 		if !ws.Stopped() {
 			return 0
 		}
-		withoutTTOU(func() { setForeground(0, syscall.Getpgrp()) })
+		WithoutTTOU(func() { setForeground(0, syscall.Getpgrp()) })
 		if !commands.Scan() {
 			return 1
 		}
 		if commands.Text() == "fg" {
-			withoutTTOU(func() { setForeground(0, job) })
+			WithoutTTOU(func() { setForeground(0, job) })
 		}
 		syscall.Kill(-job, syscall.SIGCONT)
 		syscall.Write(4, []byte("continued\n"))

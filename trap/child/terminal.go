@@ -68,7 +68,7 @@ func (t *terminal) lend(group int) (lent bool) {
 	if t == nil {
 		return false
 	}
-	withoutTTOU(func() {
+	WithoutTTOU(func() {
 		switch foreground(t.fd) {
 		case group:
 			lent = true
@@ -92,7 +92,7 @@ func (t *terminal) reclaim(group int) (reclaimed bool) {
 	if t == nil {
 		return false
 	}
-	withoutTTOU(func() {
+	WithoutTTOU(func() {
 		current := foreground(t.fd)
 		if current <= 0 || current == t.home || current != group && syscall.Kill(-current, 0) != syscall.ESRCH {
 			return
@@ -107,12 +107,13 @@ func (t *terminal) reclaim(group int) (reclaimed bool) {
 
 // restoreModes undoes what the child did to the terminal's modes.
 func (t *terminal) restoreModes() {
-	withoutTTOU(func() { term.Restore(t.fd, t.modes) })
+	WithoutTTOU(func() { term.Restore(t.fd, t.modes) })
 }
 
-// withoutTTOU calls do with SIGTTOU blocked. So do may change the terminal from the background,
-// which would stop us otherwise (tcsetpgrp(3)).
-func withoutTTOU(do func()) { sys.Blocked(syscall.SIGTTOU, do) }
+// WithoutTTOU calls do with SIGTTOU blocked. So do may change the terminal from the background,
+// which would stop our process group otherwise (tcsetpgrp(3)), or write to it, which would with
+// stty tostop. While a child has the terminal we are in the background.
+func WithoutTTOU(do func()) { sys.Blocked(syscall.SIGTTOU, do) }
 
 // foreground returns the foreground process group of the terminal fd; -1 if fd is not our
 // controlling terminal, 0 if the group has no id here.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leasectl/leasectl/trap/internal/testenv"
 )
@@ -218,6 +219,20 @@ func TestStopWithoutShell(t *testing.T) {
 func TestTerminalAfterFailedStart(t *testing.T) {
 	s := newSession(t, "tty", true, "/dev/null")
 	s.reports.Want("exited 125 job's echo")
+}
+
+// A command that stops itself with SIGSTOP leaves the terminal to us, so that keys can end it.
+func TestStopOfItself(t *testing.T) {
+	s := newSession(t, "tty", true, testenv.Shell(`echo pid $PPID end; kill -s STOP $$; `+echoes)...)
+	s.shows("pid ")
+	wrapper := testenv.Atoi(t, strings.TrimSpace(s.shows(" end")))
+	for end := time.Now().Add(time.Minute); foreground(int(s.terminal.Fd())) != wrapper; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the terminal stays with the command that is stopped")
+		}
+	}
+	s.typed(ctrlC)
+	s.reports.Want("killed SIGINT job's echo")
 }
 
 // SIGSTOP from elsewhere stops the command alone: its supervisor goes on, and so
