@@ -2,6 +2,7 @@ package test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +43,10 @@ func TestJenkins(t *testing.T) {
 		t.Error(out)
 	}
 	if out := call(newBuild(""), "install", "echo installed").exits(0); !strings.Contains(out, "installed\n") {
+		t.Error(out)
+	}
+	gone := serve(t, "--pool", "install=1")
+	if out := call(newBuild(gone.url), "install", fmt.Sprint("kill ", gone.cmd.Process.Pid)).exits(0); !strings.Contains(out, "was not given back") {
 		t.Error(out)
 	}
 }
@@ -125,6 +130,13 @@ func TestBuildkite(t *testing.T) {
 
 	j.start(options, hook("pre-exit")).exits(0)
 	s.awaitIdle("install")
+
+	j = newBuild("true")
+	j.start(options, hook("pre-command")).exits(0)
+	s.stop()
+	if out := j.start(options, hook("pre-exit")).exits(0); !strings.Contains(out, "was not given back") {
+		t.Error(out)
+	}
 }
 
 // circleStep is a run step: a command alone, or a mapping.

@@ -43,6 +43,18 @@ func TestGitlabTTL(t *testing.T) {
 	if err != nil || ttl < timeout+afterScript {
 		t.Errorf("the lease ends after %v (%v), the job after %v", ttl, err, timeout)
 	}
+	// Otherwise the after_script of a job that takes too long does not run.
+	var bounds time.Duration
+	for _, name := range []string{"RUNNER_SCRIPT_TIMEOUT", "RUNNER_AFTER_SCRIPT_TIMEOUT"} {
+		bound, err := time.ParseDuration(job.Variables[name])
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		bounds += bound
+	}
+	if bounds > timeout {
+		t.Errorf("the scripts may take %v, and the job %v", bounds, timeout)
+	}
 }
 
 // gitlabRunner runs the scripts of a job as GitLab's runner does: each in a shell of its own,

@@ -25,8 +25,9 @@ def call(Map options, Closure body) {
             sh 'leasectl acquire --type "$OPTION_TYPE" --ttl "$OPTION_TTL" --wait-timeout "$OPTION_WAIT" --handle "$LEASE_HANDLE"'
             body()
         } finally {
-            // An acquire that failed left no handle.
-            sh 'test ! -e "$LEASE_HANDLE" || leasectl release --handle "$LEASE_HANDLE"'
+            // An acquire that failed left no handle. If no proxy answers, the lease ends with its
+            // TTL, which is no reason to fail the build.
+            sh 'test ! -e "$LEASE_HANDLE" || leasectl release --handle "$LEASE_HANDLE" || echo "the lease was not given back: it ends with its TTL" >&2'
         }
     }
 }
