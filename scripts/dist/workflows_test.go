@@ -11,13 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// step is a step of a workflow.
+type step struct {
+	Uses, Run string
+	With      map[string]string
+}
+
 // workflow is what the tests ask of a file in .github/workflows; actionlint asks the rest, in make
 // lint.
 type workflow struct {
 	Permissions map[string]string
 	Jobs        map[string]struct {
-		Uses  string
-		Steps []struct{ Uses, Run string }
+		Uses, Container string
+		Steps           []step
 	}
 }
 
@@ -84,10 +90,26 @@ func TestWorkflowsRunTheSame(t *testing.T) {
 			t.Errorf("docs/releasing.md has no %q", command)
 		}
 	}
-	if steps := all["ci.yml"].Jobs["check"].Steps; !slices.ContainsFunc(steps, func(s struct{ Uses, Run string }) bool { return s.Run == ".ci/run" }) {
+	if steps := all["ci.yml"].Jobs["check"].Steps; !slices.ContainsFunc(steps, func(s step) bool { return s.Run == ".ci/run" }) {
 		t.Errorf("CI runs %v", steps)
 	}
 	if uses := all["release.yml"].Jobs["check"].Uses; uses != "./.github/workflows/ci.yml" {
 		t.Errorf("before a release, %q runs", uses)
 	}
+}
+
+// A release is made by the Go that CI has tested: the newest patch of the same version.
+func TestReleaseHasTheGoOfCI(t *testing.T) {
+	all := workflows(t)
+	for _, s := range all["release.yml"].Jobs["release"].Steps {
+		if !strings.HasPrefix(s.Uses, "actions/setup-go@") {
+			continue
+		}
+		version := s.With["go-version"]
+		if container := all["ci.yml"].Jobs["check"].Container; version == "" || !strings.HasPrefix(container, "golang:"+version+"-") || s.With["check-latest"] != "true" {
+			t.Errorf("CI runs in %s, and the release is made with %v", container, s.With)
+		}
+		return
+	}
+	t.Error("the release sets up no Go")
 }
