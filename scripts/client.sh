@@ -287,7 +287,7 @@ lease__leasectl() {
       return 1
     fi
   fi
-  LEASECTL_OUTPUT='' LEASECTL_SCOPE='' LEASECTL_DELAY='' LEASECTL_DETACH='' LEASECTL_OWNER_PID='' \
+  LEASECTL_OUTPUT='' LEASECTL_SCOPE='' LEASECTL_DELAY='' LEASECTL_DETACH='' LEASECTL_OWNER_PID='' LEASECTL_JITTER='' \
     "${lease__run-command}" -- "$lease__program" "$@"
 }
 

@@ -14,7 +14,7 @@ func newShellCommand(a *app) *cobra.Command {
 trap where trap replaces it, and trap_del takes away again. lease__acquire,
 lease__release, lease__cat and lease__install_lease_eligible are those that step
 scripts have always had, over leasectl.`,
-		Example: `  source <(leasectl shell bash)
+		Example: `  eval "$(leasectl shell bash)"
   trap_add 'echo done' EXIT`,
 		ValidArgs: []string{"bash"},
 		Args: func(_ *cobra.Command, args []string) error {

@@ -7,8 +7,7 @@
 #   LEASE_TYPE              which pool
 #   LEASE_HOLD              how long an installation needs its lease
 set -o errexit -o nounset -o pipefail
-# shellcheck source=/dev/null
-source <(leasectl shell bash)
+eval "$(leasectl shell bash)"
 
 type=${LEASE_TYPE:-install} hold=${LEASE_HOLD:-20m} installer=''
 
@@ -29,7 +28,7 @@ trap_add release_lease EXIT
 # commands above.
 # shellcheck disable=SC2317 # a trap calls it
 stop() {
-  [[ -z $installer ]] || kill "$installer"
+  [[ -z $installer ]] || kill "$installer" 2>/dev/null || : # it may have got the signal, too
   exit "$1"
 }
 trap_add 'stop 143' TERM

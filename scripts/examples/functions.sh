@@ -35,7 +35,7 @@ trap on_exit EXIT
 # A signal ends the installer, then the step, whose EXIT trap runs on_exit.
 # shellcheck disable=SC2317 # a trap calls it
 stop() {
-  [[ -z $installer ]] || kill "$installer"
+  [[ -z $installer ]] || kill "$installer" 2>/dev/null || : # it may have got the signal, too
   exit "$1"
 }
 trap 'stop 143' TERM
