@@ -32,17 +32,17 @@ test: ## all tests, and which were skipped; RACE=-race: under the race detector
 BROWSERTEST = proxyserver/ui/browsertest
 
 test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
-	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl $(CURDIR)/bin/leasectl -artefacts $(CURDIR)/bin/page
+	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl "$(CURDIR)/bin/leasectl" -artefacts "$(CURDIR)/bin/page"
 
 # For the charts jobs come and go for a while before.
 pictures: build ## docs/pictures: the status page, and the terminal of a job that waits; FOR=20m: how long it takes
-	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 2h -run '^TestPictures$$' . -leasectl $(CURDIR)/bin/leasectl -pictures $(CURDIR)/docs/pictures -pictures-after $(or $(FOR),20m)
+	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 2h -run '^TestPictures$$' . -leasectl "$(CURDIR)/bin/leasectl" -pictures "$(CURDIR)/docs/pictures" -pictures-after $(or $(FOR),20m)
 
 EXAMPLES = examples/test
 ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
 
 test-examples: build ## what is in examples/, as it will be used. Needs nodejs, groovy, etcd, postgresql, prometheus and systemd
-	cd $(EXAMPLES) && $(GO) run github.com/leasectl/leasectl/scripts/runtests -count=1 -timeout 20m . -leasectl $(CURDIR)/bin/leasectl
+	cd $(EXAMPLES) && $(GO) run github.com/leasectl/leasectl/scripts/runtests -count=1 -timeout 20m . -leasectl "$(CURDIR)/bin/leasectl"
 
 ACTIONLINT = github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
