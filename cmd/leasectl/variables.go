@@ -127,10 +127,10 @@ var commandVariables = [][2]string{
 	{"LEASECTL_HANDLE", "the path of the handle; empty without a lease"},
 	{"LEASECTL_NAMES", "the names, separated by commas; empty without a lease"},
 	{"LEASECTL_NAMES_TYPE", "with --also: the names of one type, which stands in upper case, with _ for all but letters and digits. exec refuses two types that would share one"},
-	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set with a version-1 proxy"},
+	{"LEASECTL_GENERATION", "a number that grows with every grant of the proxy: a fencing token. Not set without a lease, nor with a version-1 proxy"},
 	{"LEASED_RESOURCE", "the name, if it is one; else what the job had there"},
-	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended"},
-	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began"},
+	{"LEASECTL_REQUEST_ID", "by which the proxy knows the lease, also when it has ended. Not set without a lease"},
+	{"LEASECTL_UNITS", "how many units of a counted pool the lease held when the command began. Not set without one"},
 	{"LEASECTL_USES", "with --shared: which uses the command runs under, for a leasectl inside it"},
 	{"LEASECTL_OUTER_GRACE_PERIOD", "how long the command has to end after TERM, for a leasectl inside it"},
 }
