@@ -62,7 +62,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 		_ = r.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 			forget := slices.Contains(r.forget, in.ID) || in.Kind == lockfile.KindRelease && requests[in.Request]
 			if forget {
-				requests[in.Request] = in.Request != ""
+				requests[in.Request] = in.Request != "" // older programs wrote none
 				r.fail(r.forgetInHandle(ctx, in))
 				r.addAction(in, holder.Settled{}, Forgotten)
 			}

@@ -56,13 +56,16 @@ func lossOf(t *testing.T, l *holder.Lease) *holder.Loss {
 	return loss
 }
 
+// users choose one of the two leases of [world.within].
+var users = map[string]func(outer, inner *holder.Lease) *holder.Lease{
+	"a user":                func(outer, _ *holder.Lease) *holder.Lease { return outer },
+	"a command within that": func(_, inner *holder.Lease) *holder.Lease { return inner },
+}
+
 // Who hears from another user that the lease is lost, after a stop of all, has no grace period: the
 // lease ended long ago.
 func TestLateLoss(t *testing.T) {
-	for name, user := range map[string]func(outer, inner *holder.Lease) *holder.Lease{
-		"a user":                func(outer, _ *holder.Lease) *holder.Lease { return outer },
-		"a command within that": func(_, inner *holder.Lease) *holder.Lease { return inner },
-	} {
+	for name, user := range users {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			outer, inner := w.within(t)
@@ -81,10 +84,7 @@ func TestLateLoss(t *testing.T) {
 // While nobody can read the record, as after an update to a newer program, nobody knows of renewals: at
 // its end the lease is lost.
 func TestUnreadableRecord(t *testing.T) {
-	for name, user := range map[string]func(joins, inner *holder.Lease) *holder.Lease{
-		"a user":                func(joins, _ *holder.Lease) *holder.Lease { return joins },
-		"a command within that": func(_, inner *holder.Lease) *holder.Lease { return inner },
-	} {
+	for name, user := range users {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			first, _ := w.within(t)

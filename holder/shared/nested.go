@@ -76,7 +76,7 @@ func (u *nestedPart) Keep(ctx context.Context, o holder.KeepOptions) (kept conte
 func (u *nestedPart) lost(margin time.Duration) error {
 	record, err := u.file.Read()
 	if err != nil {
-		return u.overdue(margin, err)
+		return u.overdue(&u.seen, margin, err)
 	}
 	r := record.Round(u.round.ID)
 	if r == nil || r.State == lockfile.RoundReleasing || !u.file.Alive(r.ID, u.use) {
@@ -86,13 +86,5 @@ func (u *nestedPart) lost(margin time.Duration) error {
 	if err := u.useLoss(r); err != nil {
 		return u.lateLoss(r, margin, err)
 	}
-	return u.overdue(margin, nil)
-}
-
-// overdue returns the loss of a lease that was not renewed in time, as far as is known; nil: it lasts.
-func (u *nestedPart) overdue(margin time.Duration, cause error) error {
-	if u.seen.Deadline == 0 || u.now() < lossLimit(&u.seen, margin) {
-		return nil
-	}
-	return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(u.seen.Deadline), Err: cause}
+	return u.overdue(r, margin, nil)
 }

@@ -70,8 +70,8 @@ func (k *renewer) look(ctx context.Context) (done bool) {
 	if err != nil { // the lease lasts all the same, but nobody knows for how long
 		k.h.Reporter.Debugf("%v", err)
 		k.lastErr = err
-		if k.now() >= k.limit() {
-			k.lose(&proxyclient.LostError{Deadline: proxyclient.AfterBoot(k.seen.Deadline), Err: err})
+		if lost := k.overdue(&k.seen, k.margin, err); lost != nil {
+			k.lose(lost)
 		}
 		return false
 	}
@@ -86,8 +86,8 @@ func (k *renewer) look(ctx context.Context) (done bool) {
 	}
 	k.seen = *r
 	k.takeOver()
-	if k.now() >= k.limit() {
-		k.lose(&proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline), Err: k.lastErr})
+	if lost := k.overdue(r, k.margin, k.lastErr); lost != nil {
+		k.lose(lost)
 	}
 	if k.now() < k.due() {
 		return false
@@ -156,10 +156,19 @@ func lossLimit(r *lockfile.Round, margin time.Duration) time.Duration {
 	return r.Deadline - min(margin, (r.Deadline-r.RenewedAt)/2)
 }
 
+// overdue returns the loss of a round that was not renewed in time, as far as r tells; nil: it lasts. cause is
+// why not, if that is known.
+func (l lease) overdue(r *lockfile.Round, margin time.Duration, cause error) error {
+	if r.Deadline == 0 || l.now() < lossLimit(r, margin) {
+		return nil
+	}
+	return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline), Err: cause}
+}
+
 // lateLoss adds to why a round is lost when its lease ends, if that is near or over: after a stop of
 // all users nobody has time left to end in peace.
 func (l lease) lateLoss(r *lockfile.Round, margin time.Duration, why error) error {
-	if r.Deadline == 0 || l.now() < lossLimit(r, margin) {
+	if l.overdue(r, margin, nil) == nil {
 		return why
 	}
 	return &holder.Loss{Err: why, Deadline: proxyclient.AfterBoot(r.Deadline)}
