@@ -56,8 +56,12 @@ func startChild(t *testing.T, uid int, name string, args ...string) *child {
 	c.Dir = "/"
 	c.Stderr = os.Stderr
 	if uid != os.Geteuid() {
-		// The folder of the binary is closed to others; this link is not.
+		// The folder of the binary is closed to others; this link is not. With umask 077 the
+		// binary is closed, too.
 		c.Path = "/proc/self/exe"
+		if err := os.Chmod(exe, 0o755); err != nil {
+			t.Fatal(err)
+		}
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	}
 	if c.stdin, err = c.StdinPipe(); err != nil {

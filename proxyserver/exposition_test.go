@@ -110,7 +110,7 @@ func expositionAlone(t *testing.T) string {
 	odd := pool.Config{Type: "odd \"type\" \\ ü{},=", Names: []string{"x"}, Pace: time.Hour}
 	opts := durable(t, t.TempDir(), 3)
 	opts.Pools = append(opts.Pools, memoryPool(t), adapts, old, odd)
-	opts.Version, opts.MaxWait, opts.maxConnections = "v1 \"odd\"", time.Minute, 1000
+	opts.Version, opts.MaxWait = "v1 \"odd\"", time.Minute
 	opts.DroppedLines = func() int { return 7 }
 	opts.Leaf = func() *x509.Certificate {
 		return &x509.Certificate{NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
@@ -185,7 +185,7 @@ func (sizedVotes) Size() (total, used int64) { return 3 << 30, 12345 }
 // expositionOfALeader is that of a server that leads others.
 func expositionOfALeader(t *testing.T) string {
 	v := newVotes(t)
-	p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: sizedVotes{v}, Version: "v1", maxConnections: 1000})
+	p := start(t, Options{Pools: []pool.Config{quota(1)}, Election: sizedVotes{v}, Version: "v1"})
 	synctest.Wait()
 	l := v.win()
 	p.granted("type=q&request_id=a&owner=me")

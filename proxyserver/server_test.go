@@ -73,9 +73,13 @@ type peer struct {
 // quota has the names q-0, q-1 and so on.
 func quota(n int) pool.Config { return pool.Config{Type: "q", Names: pool.Numbered("q", n)} }
 
-// start serves on pipes, and on more.
+// start serves on pipes, and on more. Pipes need no descriptors, whose limit on this machine
+// bounds connections otherwise.
 func start(t testing.TB, opts Options, more ...net.Listener) *peer {
 	t.Helper()
+	if opts.maxConnections == 0 {
+		opts.maxConnections = 20_000
+	}
 	s, err := New(opts)
 	if err != nil {
 		t.Fatal(err)

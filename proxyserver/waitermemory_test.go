@@ -55,7 +55,7 @@ func testWaiterMemory(t *testing.T, opts Options, token string) {
 		p, authorization = withToken(p, token), "Authorization: Bearer "+token+"\r\n"
 	}
 	p.granted("type=q&request_id=holder")
-	const n = 800
+	const n = 400 // twice as many descriptors fit in the lowest limit, 1024
 	page := func() int {
 		before := allocated()
 		w := httptest.NewRecorder()

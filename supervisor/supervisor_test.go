@@ -108,7 +108,7 @@ func TestAttempts(t *testing.T) {
 		{"succeeds", "exit 0", 0, 1},
 		{"another code", "exit 5", 5, 1},
 		{"retried to the end", "exit 4", 4, 3},
-		{"the second succeeds", "test -e $MARK && exit 0; touch $MARK; exit 4", 0, 2},
+		{"the second succeeds", "test -e \"$MARK\" && exit 0; touch \"$MARK\"; exit 4", 0, 2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := new(calls)
@@ -132,7 +132,7 @@ func TestAttempts(t *testing.T) {
 func TestOptional(t *testing.T) {
 	for _, optional := range []bool{true, false} {
 		ran := filepath.Join(t.TempDir(), "ran")
-		end, err := run(t, &calls{refuse: true}, `test "$LEASECTL_STATE" = degraded && touch `+ran, func(o *Options) {
+		end, err := run(t, &calls{refuse: true}, `test "$LEASECTL_STATE" = degraded && touch '`+ran+`'`, func(o *Options) {
 			o.Optional, o.Request.WaitTimeout = optional, time.Second // which is waited, in vain
 		})
 		if _, missing := os.Stat(ran); (missing == nil) != optional || (err == nil) != optional || end.Status.Code != 0 {
@@ -169,7 +169,7 @@ func TestStartsPrepared(t *testing.T) {
 			t.Error("the command was started before")
 		}
 	}()
-	end, err := run(t, c, "touch "+started, func(o *Options) { o.Listening = listening })
+	end, err := run(t, c, "touch '"+started+"'", func(o *Options) { o.Listening = listening })
 	if err != nil || end.Status.ExitCode() != 0 {
 		t.Errorf("ended with %v, %v", end.Status, err)
 	}

@@ -95,7 +95,7 @@ func TestConfirmLate(t *testing.T) {
 	}
 
 	before, confirmed := len(relay.Requests("")), w.Path("confirmed")
-	cmd := w.Command("exec", "--type", "install", "--", "sh", "-c", "until test -e "+confirmed+"; do sleep 0.01; done")
+	cmd := w.Command("exec", "--type", "install", "--", "sh", "-c", "until test -e '"+confirmed+"'; do sleep 0.01; done")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestKillBeforeConfirmation(t *testing.T) {
 	confirmation := leaseapi.PathRenew
 	w.Relay().SilentFrom.Store(&confirmation) // on a slow machine it may come before the KILL
 	file := w.Path("pid")
-	cmd := w.Command("exec", "--type", "install", "--ttl", "10m", "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+	cmd := w.Command("exec", "--type", "install", "--ttl", "10m", "--", "sh", "-c", "echo $$ >'"+file+"'; exec sleep 600")
 	pid := w.child(cmd, file)
 	cmd.Process.Kill()
 	cmd.Wait()
@@ -175,7 +175,7 @@ func (p hungProxy) terminate(w *world) (took time.Duration) {
 	file := w.Path("pid")
 	args := append(p.args, "--type", "install")
 	if p.args[0] == "exec" {
-		args = append(args, "--", "sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+		args = append(args, "--", "sh", "-c", "echo $$ >'"+file+"'; exec sleep 600")
 	}
 	cmd := w.Command(args...)
 	var stderr bytes.Buffer

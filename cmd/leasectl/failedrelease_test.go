@@ -162,7 +162,7 @@ func (w *world) killTwo() {
 	w.T.Helper()
 	var killed []*exec.Cmd
 	for _, up := range []string{"one", "two"} {
-		cmd := w.Command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch "+up+"; exec sleep 1000")
+		cmd := w.Command("exec", "--type", "install", "--parent-death", "KILL", "--", "sh", "-c", "touch '"+up+"'; exec sleep 1000")
 		if err := cmd.Start(); err != nil {
 			w.T.Fatal(err)
 		}

@@ -57,7 +57,7 @@ func TestKeeperOutlivesShellAndTerminal(t *testing.T) {
 // given the lease back.
 func TestKeeperGivesBackAfterAHangUp(t *testing.T) {
 	w := newWorld(t, clitest.Build(t, ""), "install=1")
-	shell := exec.Command("sh", "-c", w.Program+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
+	shell := exec.Command("sh", "-c", "'"+w.Program+"'"+` acquire --type install --handle h --owner-pid $$ >/dev/null; echo up; read line`)
 	shell.Dir, shell.Env = w.Dir, w.Env
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdin, err := shell.StdinPipe()

@@ -41,7 +41,7 @@ func TestSilentProxyBoundsTheEnd(t *testing.T) {
 				}))
 				file := w.Path("pid")
 				cmd := w.Command("exec", "--proxy", address, "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
-					"sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+					"sh", "-c", "echo $$ >'"+file+"'; exec sleep 600")
 				var stderr bytes.Buffer
 				cmd.Stderr = &stderr
 				pid := w.child(cmd, file)

@@ -79,7 +79,7 @@ func TestFullStderr(t *testing.T) {
 			w := newWorld(t, program, "install=1")
 			file := w.Path("pid")
 			cmd := w.Command("exec", "--verbose", "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
-				"sh", "-c", "echo $$ >"+file+"; exec sleep 600")
+				"sh", "-c", "echo $$ >'"+file+"'; exec sleep 600")
 			cmd.Stderr = fullPipe(t)
 			pid := w.child(cmd, file)
 			tt.end(w, cmd)
@@ -126,7 +126,7 @@ func TestSignalBeforeStart(t *testing.T) {
 	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	w.Run(0, "acquire", "--type", "install", "--handle", w.Path("blocker"))
 	file := w.Path("pid")
-	cmd := w.Command("exec", "--type", "install", "--", "sh", "-c", "echo $$ >"+file+"; sleep 0.2")
+	cmd := w.Command("exec", "--type", "install", "--", "sh", "-c", "echo $$ >'"+file+"'; sleep 0.2")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestCommandGivesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	cmd := w.Command("exec", "--verbose", "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",
-		"sh", "-c", w.Program+` release --handle "$LEASECTL_HANDLE" && until test -e noticed; do sleep 0.01; done && sleep 1; exit 3`)
+		"sh", "-c", "'"+w.Program+"'"+` release --handle "$LEASECTL_HANDLE" && until test -e noticed; do sleep 0.01; done && sleep 1; exit 3`)
 	stderr := new(clitest.LiveLog)
 	cmd.Stderr = stderr
 	if err := cmd.Start(); err != nil {
@@ -193,7 +193,7 @@ func (w *world) stopServerUnderCommand() (took time.Duration) {
 
 	file := w.Path("pid")
 	cmd := w.Command("exec", "--proxy", "unix://"+socket, "--type", "short", "--grace-period", "30s", "--",
-		"bash", "-c", "trap '' TERM; echo $$ >"+file+"; while :; do sleep 0.1; done")
+		"bash", "-c", "trap '' TERM; echo $$ >'"+file+"'; while :; do sleep 0.1; done")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

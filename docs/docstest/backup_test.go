@@ -24,7 +24,14 @@ func TestDocsBackup(t *testing.T) {
 	if i < 0 {
 		t.Fatal("no page has a backup-leases.sh")
 	}
-	etc, backups := t.TempDir(), t.TempDir()
+	// The script has names within this folder: its path may need quotes.
+	dir := t.TempDir()
+	etc, backups := filepath.Join(dir, "etc"), filepath.Join(dir, "backups")
+	for _, d := range []string{etc, backups} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if _, err := starter.Write(etc, starter.Options{Hosts: []string{"127.0.0.1"}, Pools: []starter.Pool{{Type: "install", Capacity: 1}}}); err != nil {
 		t.Fatal(err)
 	}
@@ -33,9 +40,10 @@ func TestDocsBackup(t *testing.T) {
 	address := regexp.MustCompile(`listening on https://([^ "]+)`)
 	w.Await("the proxy to listen on a port", func() bool { return address.MatchString(w.Log.String()) })
 
-	script := strings.NewReplacer("HOST:8370", address.FindStringSubmatch(w.Log.String())[1], "/etc/leasectl", etc, "/backup", backups).Replace(blocks[i].text)
+	script := strings.NewReplacer("HOST:8370", address.FindStringSubmatch(w.Log.String())[1], "/etc/leasectl", "etc", "/backup", "backups").Replace(blocks[i].text)
 	run := func() (string, error) {
 		cmd := exec.Command("sh", "-c", script)
+		cmd.Dir = dir
 		cmd.Env = []string{"PATH=" + filepath.Dir(w.Program), "LEASECTL_STATE_DIR=" + t.TempDir()}
 		if coverage := os.Getenv("GOCOVERDIR"); coverage != "" {
 			cmd.Env = append(cmd.Env, "GOCOVERDIR="+coverage)

@@ -126,6 +126,9 @@ func need(t *testing.T, program string) {
 	}
 }
 
+// quotedPath finds a path that is quoted for the shell since the folder has a space in it.
+var quotedPath = regexp.MustCompile(`'(/tmp/try[^' ]*)'`)
+
 // runShell runs commands in one shell beside a new proxy, and compares what each
 // prints.
 func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
@@ -146,7 +149,11 @@ func runShell(t *testing.T, dir string, serve []string, commands []docCommand) {
 	cmd.Env = append(w.Env, "PROXY="+httpAddress(t, w), "no_proxy=127.0.0.1", "PATH="+filepath.Join(dir, "bin")+":"+filepath.Dir(program)+":"+os.Getenv("PATH"))
 	out, err := cmd.CombinedOutput()
 	stopLocal(t, w.Path("state"))
-	printed := strings.Split(strings.ReplaceAll(string(out), dir, "/tmp/try"), end)
+	text := strings.ReplaceAll(string(out), dir, "/tmp/try")
+	if strings.Contains(dir, " ") {
+		text = quotedPath.ReplaceAllString(text, "$1")
+	}
+	printed := strings.Split(text, end)
 	if len(printed) != len(commands)+1 {
 		t.Fatalf("the shell ended (%v) after %d of %d commands:\n%s", err, len(printed)-1, len(commands), out)
 	}

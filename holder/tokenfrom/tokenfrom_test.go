@@ -83,7 +83,7 @@ func TestCommand(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(Variable, "would-run-again")
 	t.Setenv("OTHER", "stays")
-	s, err := New(`echo "$OTHER-$` + Variable + `-x" | tee ` + filepath.Join(dir, "seen"))
+	s, err := New(`echo "$OTHER-$` + Variable + `-x" | tee '` + filepath.Join(dir, "seen") + `'`)
 	if err != nil {
 		t.Fatal(err)
 	}

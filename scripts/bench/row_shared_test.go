@@ -18,7 +18,7 @@ func TestFailedRowLeavesNoCommands(t *testing.T) {
 	dir := t.TempDir()
 	w := &world{leasectl: filepath.Join(dir, "leasectl"), dir: dir}
 	pids := filepath.Join(dir, "pids")
-	program := "#!/bin/sh\necho $$ >>" + pids + "\nrm -f \"$0\"\nexec sleep 60\n"
+	program := "#!/bin/sh\necho $$ >>'" + pids + "'\nrm -f \"$0\"\nexec sleep 60\n"
 	if err := os.WriteFile(w.leasectl, []byte(program), 0o700); err != nil {
 		t.Fatal(err)
 	}

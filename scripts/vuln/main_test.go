@@ -35,6 +35,11 @@ func TestCheck(t *testing.T) {
 		t.Skip("builds govulncheck")
 	}
 	t.Chdir("../..")
+	// With -n the tool is built, and not run.
+	if out, err := exec.Command("go", "tool", "-n", "-modfile=scripts/vuln/govulncheck.mod", "govulncheck").CombinedOutput(); err != nil && os.Getenv("CI") != "true" {
+		t.Log(string(out))
+		t.Skip("govulncheck cannot be built: its modules are not in the cache, and the go command cannot download them")
+	}
 	db := t.TempDir()
 	for name, text := range map[string]string{
 		"index/db.json":        `{"modified":"2026-11-22T00:00:00Z"}`,

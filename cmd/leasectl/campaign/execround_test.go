@@ -117,7 +117,7 @@ func (r *campaignRound) command(file string) *exec.Cmd {
 	if r.deaf {
 		deaf = "trap '' TERM; "
 	}
-	script := fmt.Sprintf("%ssleep 600 & echo $$ $! >%s; sleep %.3f; exit %d", deaf, file, r.lasts.Seconds(), r.code)
+	script := fmt.Sprintf("%ssleep 600 & echo $$ $! >'%s'; sleep %.3f; exit %d", deaf, file, r.lasts.Seconds(), r.code)
 	cmd := r.w.Command("exec", "--verbose", "--type", "install", "--owner", r.owner, "--ttl", campaignTTL.String(),
 		"--grace-period", campaignGrace.String(), "--parent-death", "KILL", "--", "sh", "-c", script)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // its own group, like a CI runner's step

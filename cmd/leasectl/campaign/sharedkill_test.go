@@ -151,7 +151,7 @@ func (w *world) startUser(up string, flags ...string) *exec.Cmd {
 	up = w.Path(up)
 	os.Remove(up)
 	flags = append([]string{"--grace-period", "1s", "--verbose"}, flags...)
-	user := w.Command(shared("A", flags, "touch "+up+"; until test -e go; do sleep 0.01; done")...)
+	user := w.Command(shared("A", flags, "touch '"+up+"'; until test -e go; do sleep 0.01; done")...)
 	user.Stderr = w.Log
 	if err := user.Start(); err != nil {
 		w.T.Fatal(err)

@@ -51,7 +51,7 @@ func (s *storm) exec(id string, random *rand.Rand) {
 		{coalesce, []string{"--type", "deploy", "--key", key, "--variant", "v", "--coalesce", coalesce}, s.holding(random, "-x", key, ""), []int{exitSuperseded}},
 		{"shared", []string{"--type", "shared", "--shared", fmt.Sprint("S", random.IntN(2)), "--max-uses", "5"}, s.holding(random, "-s", "", ""), nil},
 		{"units", []string{"--type", "mem", "--count", fmt.Sprint(1 + random.IntN(50))},
-			s.holding(random, "-x", "", fmt.Sprintf(`%s resize --quiet --handle "$LEASECTL_HANDLE" --count %d >/dev/null 2>&1`, s.Program, 1+random.IntN(60))), noPool},
+			s.holding(random, "-x", "", fmt.Sprintf(`'%s' resize --quiet --handle "$LEASECTL_HANDLE" --count %d >/dev/null 2>&1`, s.Program, 1+random.IntN(60))), noPool},
 		{"overcommit", []string{"--type", "mem", "--overcommit", "--items", fmt.Sprint(1 + random.IntN(30))}, s.holding(random, "-x", "", ""), noPool},
 		{"once, or not", []string{"--type", "deploy", "--wait-timeout", "0"}, s.holding(random, "-x", "", ""), []int{exitNoLease, exitExecFailure}}, // it asks once, and the answer may be that the store failed
 	}
@@ -68,9 +68,9 @@ func (s *storm) exec(id string, random *rand.Rand) {
 // command may hold. Only the shell has the locks, since processes that it starts may outlive a KILL
 // of exec.
 func (s *storm) holding(random *rand.Rand, mode, key, more string) string {
-	lines := []string{fmt.Sprintf(`exec 8>>%s/"$LEASED_RESOURCE"; lockfd 8 %s || exit %d`, s.Path("names"), mode, stormNoName)}
+	lines := []string{fmt.Sprintf(`exec 8>>'%s'/"$LEASED_RESOURCE"; lockfd 8 %s || exit %d`, s.Path("names"), mode, stormNoName)}
 	if key != "" {
-		lines = append(lines, fmt.Sprintf(`exec 9>>%s/%s; lockfd 9 -x || exit %d`, s.Path("keys"), key, stormNoKey))
+		lines = append(lines, fmt.Sprintf(`exec 9>>'%s/%s'; lockfd 9 -x || exit %d`, s.Path("keys"), key, stormNoKey))
 	}
 	if more != "" {
 		lines = append(lines, more+" 8>&- 9>&-")

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -457,7 +458,7 @@ func TestPassword(t *testing.T) {
 	}
 	password("wrong")
 	var log logged
-	e := elector(t, Options{URL: strings.Replace(c.URL(), pgtest.User+"@", "leases@", 1) + "&passfile=" + file, TTL: 8 * time.Second, Log: log.logger()})
+	e := elector(t, Options{URL: strings.Replace(c.URL(), pgtest.User+"@", "leases@", 1) + "&passfile=" + url.PathEscape(file), TTL: 8 * time.Second, Log: log.logger()})
 	var gaining sync.WaitGroup
 	t.Cleanup(gaining.Wait) // t.Context() ends before cleanups run
 	var l store.Lead
