@@ -59,8 +59,8 @@ func TestExecAsProcess1(t *testing.T) {
 	}
 	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	orphan := w.Path("orphan")
-	script := fmt.Sprintf(`sh -c 'sleep 0.1 & echo $! >%[1]s'
-read pid <%[1]s
+	script := fmt.Sprintf(`sh -c 'sleep 0.1 & echo $! >"%[1]s"'
+read pid <"%[1]s"
 turns=0
 while test -e /proc/$pid; do
 	sleep 0.05

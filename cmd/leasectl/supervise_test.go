@@ -98,7 +98,7 @@ func TestForwardedSignals(t *testing.T) {
 	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	file, got := w.Path("pid"), w.Path("got")
 	// The command outlives a TERM, and ends at the second or at an INT.
-	script := fmt.Sprintf(`trap 'echo TERM >>%[1]s' TERM; trap 'echo INT >>%[1]s; exit 7' INT; echo $$ >%[2]s; while :; do sleep 0.05; done`, got, file)
+	script := fmt.Sprintf(`trap 'echo TERM >>"%[1]s"' TERM; trap 'echo INT >>"%[1]s"; exit 7' INT; echo $$ >"%[2]s"; while :; do sleep 0.05; done`, got, file)
 	cmd := w.Command("exec", "--type", "install", "--grace-period", "1m", "--", "bash", "-c", script)
 	w.child(cmd, file)
 	saw := func(want string) {

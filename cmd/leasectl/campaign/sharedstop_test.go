@@ -117,7 +117,7 @@ func brokenLease(t *testing.T, w *world) {
 // the round.
 func givenBackByHandle(t *testing.T, w *world) {
 	users := w.startUsers(2)
-	w.Run(0, shared("A", nil, "exec "+w.Program+" release --handle $LEASECTL_HANDLE")...)
+	w.Run(0, shared("A", nil, "exec '"+w.Program+"' release --handle \"$LEASECTL_HANDLE\"")...)
 	w.Run(0, shared("A", nil, "true")...)
 	for _, user := range users {
 		if code := clitest.ExitCode(user.Wait()); code != exitLost {

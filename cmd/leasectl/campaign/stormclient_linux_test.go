@@ -46,7 +46,7 @@ func (s *storm) exec(id string, random *rand.Rand) {
 		codes  []int // allowed beside the command's
 	}{
 		{"plain", []string{"--type", "install"}, s.holding(random, "-x", "", ""), nil},
-		{"reports", []string{"--type", "install"}, s.holding(random, "-x", "", s.Program+" report --quiet throttled"), nil},
+		{"reports", []string{"--type", "install"}, s.holding(random, "-x", "", "'"+s.Program+"' report --quiet throttled"), nil},
 		{"key", []string{"--type", "deploy", "--key", key}, s.holding(random, "-x", key, ""), nil},
 		{coalesce, []string{"--type", "deploy", "--key", key, "--variant", "v", "--coalesce", coalesce}, s.holding(random, "-x", key, ""), []int{exitSuperseded}},
 		{"shared", []string{"--type", "shared", "--shared", fmt.Sprint("S", random.IntN(2)), "--max-uses", "5"}, s.holding(random, "-s", "", ""), nil},

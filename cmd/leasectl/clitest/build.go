@@ -47,6 +47,7 @@ func build(t *testing.T, name, env string, flags ...string) string {
 			t.Fatal(err)
 		}
 		built.dir = dir
+		makeRunnable(t, dir)
 	}
 	program := filepath.Join(built.dir, name)
 	if Exists(program) {
@@ -61,5 +62,14 @@ func build(t *testing.T, name, env string, flags ...string) string {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
+	makeRunnable(t, program)
 	return program
+}
+
+// makeRunnable lets tests run a program as another user, whatever the umask.
+func makeRunnable(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Chmod(path, 0o755); err != nil {
+		t.Fatal(err)
+	}
 }

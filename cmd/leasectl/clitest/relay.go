@@ -122,7 +122,8 @@ func (w *World) Listen(h http.Handler) (address string, closing func()) {
 		<-served
 	})
 	w.T.Cleanup(closing)
-	return "unix://" + socket, closing
+	address = (&url.URL{Scheme: "unix", Path: socket}).String() // as messages show it, with %20 for a space
+	return address, closing
 }
 
 // Variable returns the value of a variable in commands of the world.
