@@ -1,6 +1,7 @@
 // Command runtests runs go test and prints what it prints: a line for each package, and the
 // output of tests that fail. Its last lines say how many tests were skipped, and why: a test
-// that was skipped has shown nothing.
+// that was skipped has shown nothing. Before it runs all tests of leasectl it says what they build
+// and how long they take.
 //
 //	go run ./scripts/runtests [FLAG OF GO TEST…] PACKAGE…
 //
@@ -33,6 +34,9 @@ func main() {
 }
 
 func run(args []string, stdout, stderr io.Writer) error {
+	if slices.Contains(args, "./...") {
+		announce(stdout, slices.Contains(args, "-race"))
+	}
 	cmd := exec.Command("go", append([]string{"test", "-json"}, args...)...)
 	cmd.Stderr = stderr
 	events, err := cmd.StdoutPipe()
@@ -47,6 +51,19 @@ func run(args []string, stdout, stderr io.Writer) error {
 	err = cmd.Wait()
 	r.printSkips()
 	return errors.Join(err, readErr)
+}
+
+// announce says how long all tests of leasectl take, and what they build beside themselves: see
+// package etcdtest.
+func announce(out io.Writer, race bool) {
+	usual := "five minutes"
+	if race {
+		usual = "ten minutes"
+	}
+	fmt.Fprintf(out, "all tests usually take %s on two cores, and a few more where nothing is compiled yet\n", usual)
+	if _, err := exec.LookPath("etcd"); err != nil && os.Getenv("TEST_ETCD") == "" {
+		fmt.Fprintln(out, "PATH has no etcd: tests build one from its Go module, which takes a minute or two, unless an earlier run has")
+	}
 }
 
 // event is a line of go test -json: see go doc test2json, and go help buildjson for the output of

@@ -28,8 +28,9 @@ func TestC(t *testing.T) { t.SkipNow() }`,
 			not:  []string{"first"}},
 		{name: "fails",
 			tests: `func TestA(t *testing.T) { t.Log("unseen") }
-func TestB(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Error("wrong") }) }`,
-			want: []string{"--- FAIL: TestB/sub", "wrong", "FAIL\texample.com/p"},
+func TestB(t *testing.T) { t.Run("sub", func(t *testing.T) { t.Error("wrong") }) }
+func TestC(t *testing.T) { t.Skip("no moon") }`,
+			want: []string{"--- FAIL: TestB/sub", "wrong", "FAIL\texample.com/p", "1 tests were skipped:\n     1  no moon\n"},
 			not:  []string{"unseen", "TestA"}},
 		{name: "dies",
 			tests: `func TestA(t *testing.T) { println("last words"); os.Exit(3) }`,
