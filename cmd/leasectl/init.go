@@ -27,7 +27,7 @@ A file that is there stays as it is. So init again makes what was removed: anoth
 secret, or, without tls.crt and tls.key, another certificate of the same
 authority. The certificate lasts for 825 days, the authority for ten years. Only
 init needs ca.key: keep it elsewhere if you like. If DIR has a certificate of
-another authority, init makes no authority.`,
+another authority, init makes no authority, and names none to jobs.`,
 		Example: `  leasectl init ./leases --host leases.example --pool install=4`,
 		Args:    oneArg("a directory", "./leases"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 )
 
 const (
@@ -55,6 +56,9 @@ func (w *writer) certificate(hosts []string) (host string, err error) {
 		if host, err = os.Hostname(); err != nil {
 			return "", err
 		}
+		if err := checkHost(host); err != nil {
+			return "", fmt.Errorf("this machine's name: %w", err)
+		}
 		hosts = []string{host}
 	}
 	template := newTemplate("leasectl", certificateFor)
@@ -72,6 +76,49 @@ func (w *writer) certificate(hosts []string) (host string, err error) {
 		template.NotAfter = signer.Leaf.NotAfter
 	}
 	return hosts[0], w.sign(Certificate, Key, template, signer.Leaf, signer.PrivateKey)
+}
+
+// checkHost refuses what is neither an IP address nor a name that clients can look up (RFC 1123,
+// section 2.1), for which no certificate counts.
+func checkHost(host string) error {
+	if net.ParseIP(host) != nil {
+		return nil
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		return fmt.Errorf("host %q has other letters than those of ASCII: write it as xn--…, as in its DNS", host)
+	}
+	parts := strings.Split(host, ".")
+	if len(host) > 253 || slices.ContainsFunc(parts, func(part string) bool { return !isHostPart(part) }) {
+		return fmt.Errorf("host %.100q is no name of a host: want letters, digits and hyphens, in parts of 1 to 63 with dots between them", host)
+	}
+	return nil
+}
+
+// isHostPart reports whether a text may stand between the dots of a host's name. Clients also take _.
+func isHostPart(part string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
+	return len(part) > 0 && len(part) <= 63 && strings.Trim(part, letters) == "" && part[0] != '-' && part[len(part)-1] != '-'
+}
+
+// ownAuthority reports whether clients that trust the authority accept the certificate, in its time.
+func (w *writer) ownAuthority() bool {
+	text, err := os.ReadFile(w.path(Authority))
+	if err != nil {
+		return false
+	}
+	pair, err := w.load(Certificate, Key)
+	if err != nil {
+		return false
+	}
+	roots, between := x509.NewCertPool(), x509.NewCertPool()
+	roots.AppendCertsFromPEM(text)
+	for _, der := range pair.Certificate[1:] {
+		if c, err := x509.ParseCertificate(der); err == nil {
+			between.AddCert(c)
+		}
+	}
+	_, err = pair.Leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: pair.Leaf.NotAfter})
+	return err == nil
 }
 
 // checkHosts returns the first name of the certificate that is there, which must be for hosts.

@@ -70,6 +70,11 @@ func Write(dir string, o Options) (r Result, err error) {
 	if err != nil {
 		return r, err
 	}
+	for _, host := range o.Hosts {
+		if err := checkHost(host); err != nil {
+			return r, err
+		}
+	}
 	w := &writer{dir: dir, user: serverUser(filepath.Join(dir, Auth))}
 	defer func() {
 		if err != nil {
@@ -89,8 +94,7 @@ func Write(dir string, o Options) (r Result, err error) {
 	if r.Host, err = w.certificate(o.Hosts); err != nil {
 		return r, err
 	}
-	_, missing := os.Stat(w.path(Authority))
-	r.Made, r.OwnAuthority = w.made, missing == nil
+	r.Made, r.OwnAuthority = w.made, w.ownAuthority()
 	return r, nil
 }
 

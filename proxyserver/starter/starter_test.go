@@ -281,3 +281,42 @@ func TestWriteAnew(t *testing.T) {
 		}
 	}
 }
+
+// An authority that did not sign the certificate is of no use to clients, who are not told of it.
+func TestCertificateOfAnotherAuthority(t *testing.T) {
+	t.Parallel()
+	dir, other := t.TempDir(), t.TempDir()
+	write(t, dir, options)
+	write(t, other, options)
+	for _, name := range []string{starter.Certificate, starter.Key} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, other, name)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, starter.JobsToken)); err != nil {
+		t.Fatal(err)
+	}
+	if r := write(t, dir, options); r.OwnAuthority || !slices.Equal(r.Made, []string{starter.JobsToken}) {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A name that no client could look up is refused before anything is made.
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 63)
+	for host, want := range map[string]string{
+		"müller.example": "xn--", "a..b": "no name", ".a": "no name", "a.": "no name", "-a.example": "no name", "a-.example": "no name", "a b": "no name",
+		long + "x": "no name", strings.Repeat(long+".", 3) + long: "no name", "a\n": "no name",
+		"xn--mller-kva.example": "", "LEASES": "", "a_b.example": "", long + ".example": "", "::1": "", "192.0.2.7": "",
+	} {
+		dir := filepath.Join(t.TempDir(), "new")
+		_, err := starter.Write(dir, starter.Options{Hosts: []string{host}, Pools: options.Pools})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", host, err, want)
+		}
+		if _, gone := os.Stat(dir); err != nil && gone == nil {
+			t.Errorf("%q: the directory was made", host)
+		}
+	}
+}
