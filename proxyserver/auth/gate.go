@@ -39,6 +39,8 @@ const (
 	TooEarly     Reason = "too-early"
 	NoRule       Reason = "no-rule"     // who it is is known: no rule matches
 	Unreachable  Reason = "unreachable" // the issuer does not tell its keys
+	NewKey       Reason = "new-key"     // the key may be newer than the issuer's last answer
+	ManyWait     Reason = "many-wait"   // too many callers wait for the keys of issuers
 )
 
 // Refusal says why nobody was let in.
@@ -58,6 +60,10 @@ func (r *Refusal) Status() (int, string) {
 		return http.StatusForbidden, r.Detail
 	case Unreachable:
 		return http.StatusServiceUnavailable, fmt.Sprintf("the issuer %s does not answer, so its tokens cannot be checked: try again soon", r.Issuer)
+	case NewKey:
+		return http.StatusServiceUnavailable, fmt.Sprintf("the keys of the issuer %s were asked for a moment ago, without the key of this token: try again in %v", r.Issuer, fetchEvery)
+	case ManyWait:
+		return http.StatusServiceUnavailable, fmt.Sprintf("too many callers wait for the keys of the issuer %s: try again soon", r.Issuer)
 	}
 	return http.StatusUnauthorized, "a token that the server knows is needed"
 }
@@ -68,7 +74,8 @@ type Gate struct {
 	transport http.RoundTripper // to issuers; nil: the network
 	state     atomic.Pointer[state]
 
-	setting sync.Mutex // held by Set
+	waits   chan struct{} // of keyrings
+	setting sync.Mutex    // held by Set
 
 	ctx      context.Context // of the fetches
 	closing  sync.Mutex      // guards cancel, and what it means for fetching
@@ -86,7 +93,7 @@ type state struct {
 // Open returns a gate that lets in whom c says. The caller must close it. The log gets a line when
 // an issuer stops answering, and when it answers again.
 func Open(c *Config, log *slog.Logger) *Gate {
-	g := &Gate{log: log}
+	g := &Gate{log: log, waits: make(chan struct{}, mostWaits)}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.state.Store(&state{})
 	g.Set(c)
@@ -148,6 +155,7 @@ func (g *Gate) newKeyring(i Issuer) *keyring {
 			return keys, err
 		},
 		spawn: g.spawn,
+		waits: g.waits,
 	}
 }
 
@@ -158,6 +166,12 @@ func (g *Gate) Asks() bool { return !g.state.Load().open }
 // Caller if g lets everybody in. It blocks while keys of an issuer are fetched, for some seconds at
 // most.
 func (g *Gate) Admit(ctx context.Context, authorization string) (Caller, *Refusal) {
+	return g.AdmitAsOf(ctx, authorization, time.Now())
+}
+
+// AdmitAsOf is Admit by the tokens, issuers and rules of now, for somebody who came at an earlier
+// time and has waited since: a token that was good for that time is good.
+func (g *Gate) AdmitAsOf(ctx context.Context, authorization string, came time.Time) (Caller, *Refusal) {
 	s := g.state.Load()
 	if s.open {
 		return Caller{}, nil
@@ -181,7 +195,7 @@ func (g *Gate) Admit(ctx context.Context, authorization string) (Caller, *Refusa
 	if !ok {
 		return Caller{}, &Refusal{Reason: OtherIssuer, Detail: "its issuer is " + leaseapi.Shorten(issuer)}
 	}
-	return t.admit(ctx, shown, time.Now())
+	return t.admit(ctx, shown, came)
 }
 
 // Token returns the token of the file with a secret. Sessions of browsers begin with one.

@@ -139,6 +139,10 @@ func (s *keySet) VerifySignature(ctx context.Context, token string) ([]byte, err
 	case err == nil:
 	case errors.Is(err, errUnreachable), ctx.Err() != nil:
 		s.reason, s.err = Unreachable, err
+	case errors.Is(err, errNewKey):
+		s.reason, s.err = NewKey, err
+	case errors.Is(err, errManyWait):
+		s.reason, s.err = ManyWait, err
 	case errors.Is(err, errUnknownKey):
 		s.reason, s.err = UnknownKey, err
 	default:

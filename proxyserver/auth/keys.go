@@ -23,6 +23,9 @@ const (
 	// fetchEvery is the least time between two fetches, so that nobody makes this server a
 	// burden to an issuer by showing it unknown keys.
 	fetchEvery = 10 * time.Second
+	// mostWaits is how many callers wait for keys at a time, of all issuers together. Who shows a
+	// made-up key waits, too.
+	mostWaits = 100
 	// freshWait is how long a caller whose key is known waits for a fetch.
 	freshWait = 2 * time.Second
 
@@ -37,6 +40,7 @@ const (
 type keyring struct {
 	fetch func(context.Context) ([]jose.JSONWebKey, error)
 	spawn func(func(context.Context)) // runs a fetch in the background
+	waits chan struct{}               // has a value for each caller who waits for a fetch; the gate's
 
 	mu      sync.Mutex // guards what follows
 	keys    []jose.JSONWebKey
@@ -51,11 +55,14 @@ type keyring struct {
 var (
 	errUnknownKey  = errors.New("the issuer has no such key")
 	errUnreachable = errors.New("the issuer's keys cannot be had")
+	errNewKey      = errors.New("the issuer had no such key some seconds ago, and is not asked again yet")
+	errManyWait    = fmt.Errorf("%d callers wait for an issuer's keys already", mostWaits)
 )
 
 // find returns the keys with an id, which may be empty if there is only one key. It blocks while
-// keys are fetched, if that is needed. The error is errUnknownKey or errUnreachable, or the cause
-// of ctx's end.
+// keys are fetched, if that is needed. The error is one of the above, or the cause of ctx's end. It is
+// errUnknownKey only if the issuer was asked since find was called: else somebody who shows made-up
+// keys would make that of a key that the issuer has only just begun to use.
 func (k *keyring) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,7 +76,7 @@ func (k *keyring) find(ctx context.Context, id string) ([]jose.JSONWebKey, error
 	}
 	if running := k.running; running != nil && !(usable && k.err != nil) {
 		k.mu.Unlock()
-		err := await(ctx, running, usable)
+		err := k.await(ctx, running, usable)
 		k.mu.Lock()
 		if err != nil {
 			return nil, err
@@ -81,12 +88,24 @@ func (k *keyring) find(ctx context.Context, id string) ([]jose.JSONWebKey, error
 		return found, nil
 	case k.err != nil:
 		return nil, fmt.Errorf("%w: %w", errUnreachable, k.err)
+	case id != "" && k.tried.Before(now):
+		return nil, errNewKey
 	}
 	return nil, errUnknownKey
 }
 
-// await waits until a fetch has ended. A caller whose key is known waits for freshWait at most.
-func await(ctx context.Context, running <-chan struct{}, known bool) error {
+// await waits until a fetch has ended. A caller whose key is known waits for freshWait at most, and
+// not at all if too many do.
+func (k *keyring) await(ctx context.Context, running <-chan struct{}, known bool) error {
+	select {
+	case k.waits <- struct{}{}:
+		defer func() { <-k.waits }()
+	default:
+		if known {
+			return nil
+		}
+		return errManyWait
+	}
 	var over <-chan time.Time
 	if known {
 		over = time.After(freshWait)

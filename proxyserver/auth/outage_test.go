@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -141,7 +143,7 @@ func TestKeysRotate(t *testing.T) {
 		}
 		before := i.Fetched()
 		for n := range 1000 {
-			if got := admit(t, g, authtest.NewKey(t, fmt.Sprint("made-up-", n)).Sign(t, i.Claims(nil))); got != string(auth.UnknownKey) {
+			if got := admit(t, g, authtest.NewKey(t, fmt.Sprint("made-up-", n)).Sign(t, i.Claims(nil))); got != string(auth.UnknownKey) && got != string(auth.NewKey) {
 				t.Fatalf("with a made-up key: %s", got)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -161,6 +163,83 @@ func TestKeysRotate(t *testing.T) {
 			t.Errorf("ten minutes later: %s", got)
 		}
 	})
+}
+
+// Who shows a made-up key every ten seconds costs nobody a rotation: until the issuer is asked again
+// the answer is 503, which clients repeat, and not 401, which ends them.
+func TestMadeUpKeysHideNoRotation(t *testing.T) {
+	inBubble(t, func(t *testing.T, i *answers, _ authtest.Key) {
+		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer)}})
+		madeUp := authtest.NewKey(t, "made-up")
+		for n := range 10 {
+			if got := admit(t, g, madeUp.Sign(t, i.Claims(nil))); got != string(auth.UnknownKey) {
+				t.Fatalf("with a made-up key: %s", got)
+			}
+			next := authtest.NewKey(t, fmt.Sprint("key-", n))
+			i.Publish(next)
+			time.Sleep(time.Second)
+			for left := 9; ; left-- {
+				_, refusal := g.Admit(t.Context(), "Bearer "+next.Sign(t, i.Claims(nil)))
+				if refusal == nil {
+					break
+				}
+				if status, text := refusal.Status(); status != 503 || !strings.Contains(text, i.URL) || left == 0 {
+					t.Fatalf("a key that was published: %d %s (%v), %d tries left", status, text, refusal, left)
+				}
+				time.Sleep(time.Second)
+			}
+			time.Sleep(10 * time.Second)
+		}
+	})
+}
+
+// At most 100 callers wait for keys. More get 503 at once, and callers whose key is known are let in.
+func TestFewWaitForKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T, i *answers, k authtest.Key) {
+		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer)}})
+		good := k.Sign(t, i.Claims(map[string]any{"exp": time.Now().Add(time.Hour).Unix()}))
+		if got := admit(t, g, good); got != "acme/app" {
+			t.Fatal(got)
+		}
+		time.Sleep(11 * time.Minute) // the keys are asked for again
+		i.hangs.Store(true)
+		madeUp := authtest.NewKey(t, "made-up").Sign(t, i.Claims(nil))
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 100 {
+			wg.Go(func() { g.Admit(ctx, "Bearer "+madeUp) })
+		}
+		synctest.Wait()
+		begin := time.Now()
+		_, refusal := g.Admit(t.Context(), "Bearer "+madeUp)
+		if status, text := refusal.Status(); status != 503 || refusal.Reason != auth.ManyWait {
+			t.Errorf("one caller too many: %d %s", status, text)
+		}
+		if got := admit(t, g, good); got != "acme/app" {
+			t.Errorf("with a known key: %s", got)
+		}
+		if took := time.Since(begin); took > 0 {
+			t.Errorf("both took %v", took)
+		}
+		stop()
+		wg.Wait()
+	})
+}
+
+// A secret that could be guessed lets nobody in, although its sum is in the file.
+func TestShortSecretsMatchNothing(t *testing.T) {
+	for _, secret := range []string{"", "short", "fifteen-letters"} {
+		g := open(t, auth.Config{Tokens: []auth.Token{{Name: "ci", Sum: sha256.Sum256([]byte(secret))}}})
+		if got := admit(t, g, secret); got != string(auth.UnknownToken) {
+			t.Errorf("%q is let in: %s", secret, got)
+		}
+		if _, ok := g.Token(secret); ok {
+			t.Errorf("%q begins a session", secret)
+		}
+	}
+	if _, err := auth.ParseSum("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"); err == nil || !strings.Contains(err.Error(), "empty") {
+		t.Errorf("the sum of nothing: %v", err)
+	}
 }
 
 // An issuer that answers slowly delays each caller with a known key by two seconds at most, until its

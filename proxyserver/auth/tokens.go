@@ -48,8 +48,11 @@ func SumOf(secret string) (Sum, error) {
 // ParseSum reads a sum as sha256sum prints it: 64 hexadecimal digits.
 func ParseSum(text string) (s Sum, err error) {
 	sum, err := hex.DecodeString(text)
-	if err != nil || len(sum) != len(s) {
+	switch {
+	case err != nil || len(sum) != len(s):
 		return s, errors.New("want the 64 hexadecimal digits that printf %s SECRET | sha256sum prints")
+	case Sum(sum) == sha256.Sum256(nil):
+		return s, errors.New("it is the sum of an empty text: was the variable with the secret set?")
 	}
 	return Sum(sum), nil
 }
@@ -69,9 +72,13 @@ func CheckName(name string) error {
 	return nil
 }
 
-// find returns the token of a secret. The time that it takes tells nothing about the tokens: it
-// compares sums, always all of them, and each in constant time.
+// find returns the token of a secret. A secret that could be guessed matches nothing, not even its
+// sum in the file. The time that find takes tells nothing about the tokens: it compares sums, always
+// all of them, and each in constant time.
 func find(tokens []Token, secret string) (found Token, ok bool) {
+	if len(secret) < minSecret {
+		return Token{}, false
+	}
 	sum := sha256.Sum256([]byte(secret))
 	for _, t := range tokens {
 		if subtle.ConstantTimeCompare(t.Sum[:], sum[:]) == 1 {
