@@ -25,11 +25,31 @@ func (h *handler) checkOrigin(r *http.Request) error {
 	if err := h.crossOrigin.Check(r); err != nil {
 		return forbiddenError(fmt.Sprintf("a page of another origin sent this: %v", err))
 	}
-	// Beyond loopback a server may have any name.
-	if cameOnLoopback(r) && !h.knowsHost(r.Host) {
+	if h.knowsHost(r.Host) {
+		return nil
+	}
+	if cameOnLoopback(r) {
 		return forbiddenError(fmt.Sprintf("host %q is not this server, which listens on loopback: use localhost or its address, or name it to serve with --host", leaseapi.Shorten(r.Host)))
 	}
+	// Beyond loopback a server may have any name, for clients that no page can command.
+	if isBrowser(r) && !isLocalAddress(r) {
+		return forbiddenError(fmt.Sprintf("host %q is not known to this server, which asks for no tokens and got this from a browser: use its address, or name it to serve with --host", leaseapi.Shorten(r.Host)))
+	}
 	return nil
+}
+
+// browserHeaders are headers that browsers send and clients of the wire do not. Over http:// a
+// browser tells the origin of a POST only; a page can change Accept-Language, but not leave it out.
+var browserHeaders = [...]string{"Accept-Language", "Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode"}
+
+// isBrowser reports whether a browser may have sent r.
+func isBrowser(r *http.Request) bool {
+	for _, name := range browserHeaders {
+		if _, there := r.Header[name]; there {
+			return true
+		}
+	}
+	return false
 }
 
 // checkPageOrigin is checkOrigin for the status page. It is stricter: the origin counts with

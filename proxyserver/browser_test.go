@@ -1,9 +1,12 @@
 package proxyserver
 
 import (
+	"cmp"
+	"context"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,7 +76,21 @@ func TestNotFromABrowser(t *testing.T) {
 			}
 		}
 	}
-	// Not on loopback: on a pipe, any name may be the server's.
+	// Not on loopback: on a pipe, any name may be the server's. In a browser it must be known, or
+	// a page whose domain resolves to the server could call it.
+	for host, want := range map[string]int{"evil.example": 403, "leases.test": 200} {
+		for _, header := range []string{"Accept-Language", "Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode"} {
+			req := httptest.NewRequestWithContext(t.Context(), "GET", "/pools", nil)
+			req.Host = host
+			value := map[string]string{"Origin": "http://" + host, "Sec-Fetch-Site": "same-origin"}[header]
+			req.Header.Set(header, cmp.Or(value, "en"))
+			w := httptest.NewRecorder()
+			p.server.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)})))
+			if w.Code != want {
+				t.Errorf("host %s in a browser that sends %s: %d %s", host, header, w.Code, w.Body)
+			}
+		}
+	}
 	if r := p.do("GET", "/pools", ""); r.status != 200 {
 		t.Errorf("of another listener: %d %s", r.status, r.body)
 	}
