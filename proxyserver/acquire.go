@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver/auth"
 	"github.com/leasectl/leasectl/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyserver/ui"
 )
@@ -23,7 +24,28 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	if !ok || !h.admitAcquire(c, w, t, p) {
 		return
 	}
-	h.concludeAcquire(w, r, t, p, t.acquire(r.Context(), &p.acquireRequest))
+	out := t.acquire(r.Context(), &p.acquireRequest)
+	h.concludeAcquire(w, r, t, p, h.askAgain(c, r, t, p, out))
+}
+
+// askAgainAfter is the shortest wait after which a caller is asked again who it is.
+const askAgainAfter = time.Second
+
+// askAgain returns the outcome of an acquire of c. If that was granted leases after a wait without
+// a request id, for hours maybe, and c may no longer have them, askAgain gives them back. An acquire
+// with an id shows its token again after each slice.
+func (h *handler) askAgain(c caller, r *http.Request, t *term, p *acquireParams, out outcome) outcome {
+	if !p.Anonymous || len(out.leases) == 0 || time.Since(p.came) < askAgainAfter {
+		return out
+	}
+	now, refusal := h.identifyAsOf(r, p.came)
+	if refusal == nil && (now.id == c.id || now.id == "") && now.Role != auth.RoleRead && now.mayAcquire(p) == nil {
+		return out
+	}
+	if err := t.giveBack(out.leases); err != nil {
+		return outcome{err: err}
+	}
+	return outcome{err: errNotLetIn}
 }
 
 // readAcquire returns the parameters of an acquire. It answers an invalid acquire itself; then ok is
@@ -44,6 +66,7 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		h.metrics.Refused(p.Type, "bad-request")
 		return nil, false
 	}
+	p.came = time.Now()
 	p.Owner = pool.BindOwner(c.id, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.
@@ -117,6 +140,9 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 	switch err := out.err; {
 	case err == nil:
 		answer(w, http.StatusOK, acquireReply(t.clock, p, out.leases))
+	case err == errNotLetIn:
+		w.Header().Set("Connection", "close")
+		problem(w, http.StatusUnauthorized, leaseapi.ProblemUnauthorized, err.Error())
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
 		reply := queuedReply(t.clock, p.ID, *out.status)
 		reply.Stale = lostOf(p.stale)

@@ -1,7 +1,9 @@
 package proxyserver
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"sync"
 	"time"
@@ -26,7 +28,15 @@ func (h *handler) identify(r *http.Request) (caller, *auth.Refusal) {
 }
 
 func (h *handler) identifyHere(r *http.Request) (caller, *auth.Refusal) {
-	c, refusal := h.gate.Admit(r.Context(), r.Header.Get("Authorization"))
+	return h.identifyAsOf(r, time.Now())
+}
+
+// identifyAsOf is identify by the tokens, issuers and rules of now, for an r that came earlier.
+func (h *handler) identifyAsOf(r *http.Request, came time.Time) (caller, *auth.Refusal) {
+	if !h.gate.Asks() {
+		return everybody, nil
+	}
+	c, refusal := h.gate.AdmitAsOf(r.Context(), r.Header.Get("Authorization"), came)
 	if refusal != nil {
 		return caller{}, refusal
 	}
@@ -50,14 +60,42 @@ func (h *handler) identifyAside(r *http.Request) (c caller, refusal *auth.Refusa
 	return c, refusal
 }
 
+// connKey is the key of a context's value: the connection that a request came on.
+type connKey struct{}
+
+// withConn adds the connection of a request to the parent of its context.
+func withConn(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conn)
+}
+
+// known notes that the sender of r is known: its connection is busy until the answer, and it may
+// take its time for the body. Until then the connection may be closed for another one; if it was,
+// known ends the call.
+func (h *handler) known(w http.ResponseWriter, r *http.Request) {
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && !h.connections.Admit(conn) {
+		panic(http.ErrAbortHandler)
+	}
+	boundBody(w, r, bodyTime)
+}
+
 // admit returns the sender of r. If it is not let in, admit answers r, and ok is false. The log and
 // the metrics have the reason, which the answer does not tell a stranger.
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
 	c, refusal := h.identify(r)
 	if refusal == nil {
+		h.known(w, r)
 		return c, true
 	}
+	h.refuse(w, r, refusal)
+	return caller{}, false
+}
+
+// refuse answers r, whose sender is not let in. The answer is the last on its connection, so that
+// nobody waits for the rest of a body.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, refusal *auth.Refusal) {
 	h.refused(r, refusal)
+	boundBody(w, r, strangerTime) // anew: the server itself may have waited for keys
+	w.Header().Set("Connection", "close")
 	status, text := refusal.Status()
 	switch status {
 	case http.StatusForbidden:
@@ -68,7 +106,6 @@ func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bo
 		w.Header().Set("WWW-Authenticate", `Bearer realm="leases"`) // RFC 9110, section 11.6.1
 		problem(w, status, leaseapi.ProblemUnauthorized, text)
 	}
-	return caller{}, false
 }
 
 // refused counts and logs that the sender of r was not let in.

@@ -11,22 +11,31 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// bodyTime is how long a peer may take to send a body of at most
-// [leaseapi.MaxBody]. It bounds how long a slow or silent peer holds a connection.
-const bodyTime = 10 * time.Second
+const (
+	// bodyTime is how long a caller that is known may take to send a body of at most
+	// [leaseapi.MaxBody]. It bounds how long a slow or silent peer holds a connection.
+	bodyTime = 10 * time.Second
+	// strangerTime is how long anybody else may take. The server reads nothing of such a body
+	// but the form with which a browser signs in.
+	strangerTime = time.Second
+)
 
 // boundBody bounds the time in which the body of r must come. It is for every request:
-// if no handler reads the body, net/http reads it before it answers, and would wait for it
-// without end.
-func boundBody(w http.ResponseWriter, r *http.Request) {
+// if no handler reads the body, net/http does, and would wait for it without end.
+func boundBody(w http.ResponseWriter, r *http.Request, most time.Duration) {
 	if r.ContentLength != 0 { // a recorder in a test has no deadlines; a connection always has
-		http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyTime))
+		http.NewResponseController(w).SetReadDeadline(time.Now().Add(most))
 	}
 }
 
-// readBody reads a body of bounded size, and removes its deadline. It answers an error
-// itself; then ok is false.
+// readBody reads a body of at most [leaseapi.MaxBody], and removes its deadline. It answers an
+// error itself; then ok is false.
 func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	return readBodyOf(w, r, leaseapi.MaxBody)
+}
+
+// readBodyOf is readBody for a body of at most so many bytes.
+func readBodyOf(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool) {
 	if r.ContentLength == 0 {
 		return nil, true
 	}
@@ -34,7 +43,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	if a, ok := w.(*answerWriter); ok {
 		inner = a.ResponseWriter // else http.MaxBytesReader could not close the connection
 	}
-	body, err := readAll(inner, r)
+	body, err := readAll(inner, r, most)
 	if err == nil {
 		// After an error the deadline stays: net/http reads what is left of
 		// the body, and must not wait for it either.
@@ -52,14 +61,17 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	return body, true
 }
 
-// readAll reads the body of r, of at most [leaseapi.MaxBody].
-func readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// readAll reads the body of r, of at most so many bytes.
+func readAll(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if r.ContentLength > most {
+		return nil, &http.MaxBytesError{Limit: most}
+	}
 	if r.ContentLength > 0 && r.ContentLength <= usualBody {
 		body := make([]byte, r.ContentLength)
 		_, err := io.ReadFull(r.Body, body) // the body ends there
 		return body, err
 	}
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, leaseapi.MaxBody))
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, most))
 }
 
 // usualBody is the largest body whose memory is allocated at once. A client may announce a

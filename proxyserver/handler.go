@@ -40,7 +40,7 @@ type handler struct {
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := h.newAnswerWriter(rw, r)
 	defer h.recoverCall(w)
-	boundBody(rw, r)
+	boundBody(rw, r, strangerTime)
 	path := r.URL.Path
 	if boskosPaths[path] {
 		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",
@@ -52,6 +52,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if err := h.checkOrigin(r); err != nil {
+		w.Header().Set("Connection", "close")
 		h.refuseCall(w, err)
 		return
 	}

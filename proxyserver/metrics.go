@@ -48,7 +48,7 @@ func (h *handler) serveMetrics(c caller, w http.ResponseWriter, _ *http.Request)
 func writeConnections(t *metrics.Text, stats connlimit.Stats) {
 	t.One("leasectl_connections", "gauge", "Open connections.", float64(stats.Open))
 	t.One("leasectl_connections_most", "gauge", "How many connections may be open.", float64(stats.Most))
-	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones for others, and new ones if all had a request.")
+	t.Family("leasectl_connections_closed_total", "counter", "Connections that were closed because there were too many: idle ones and those of strangers for others, and new ones if all had a request.")
 	t.Sample("leasectl_connections_closed_total", float64(stats.ClosedIdle), "which", "idle")
 	t.Sample("leasectl_connections_closed_total", float64(stats.Refused), "which", "new")
 }

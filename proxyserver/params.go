@@ -18,6 +18,7 @@ import (
 type acquireParams struct {
 	acquireRequest
 	wire int // wire that the client relies on; zero: not said
+	came time.Time
 
 	nothing      bool // a count of 0: it asks for no leases at all
 	refuseToWait bool // there are too many connections

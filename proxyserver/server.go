@@ -150,6 +150,7 @@ func (s *Server) initHTTP(log *slog.Logger) {
 		ErrorLog:    newErrorLog(log),
 		ConnState:   s.connState,
 		BaseContext: listenerContext,
+		ConnContext: withConn,
 		// No WriteTimeout and no ReadTimeout: both would cut a long wait. The
 		// time for headers bounds a TLS handshake too, bodyTime the rest of a
 		// request, and writeTime an answer.

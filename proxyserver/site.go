@@ -17,7 +17,11 @@ type site struct{ h *handler }
 
 func (s site) CheckOrigin(r *http.Request) error { return s.h.checkPageOrigin(r) }
 
-func (s site) ReadBody(w http.ResponseWriter, r *http.Request) ([]byte, bool) { return readBody(w, r) }
+func (s site) Known(w http.ResponseWriter, r *http.Request) { s.h.known(w, r) }
+
+func (s site) ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {
+	return readBodyOf(w, r, most)
+}
 
 func (s site) Gate() *auth.Gate { return s.h.gate }
 

@@ -17,6 +17,8 @@ var (
 	// nevertheless: a client that closed only its sending side still reads, and
 	// would take the empty answer of a handler that writes none for a success.
 	errGone = errors.New("the client closed the connection")
+	// errNotLetIn is the outcome of a wait whose caller has lost its right meanwhile.
+	errNotLetIn = errors.New("the caller may no longer have the lease that it waited for")
 )
 
 // crowdedSlice is the longest slice while there are too many connections. A request

@@ -169,7 +169,7 @@ func checkImports(t *testing.T, path string) {
 // processes.
 var testMayImport = map[string][]string{
 	"holder": {"holder/holdertest", "pool", "proxyserver"}, "holder/recovery": {"holder/dial", "holder/holdertest", "leaseapi"}, "holder/shared": {"holder/holdertest"}, "supervisor": {"holder/dial", "proxyclient"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "lockfile", "proxyserver/auth/authtest"},
-	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
+	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
 	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
 	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"examples/test": {"internal/testprogram"},

@@ -1,10 +1,13 @@
 // Package connlimit bounds how many connections a server has, and keeps room for clients
 // that end the wait of others.
 //
-// When there are too many connections, the one that has been without a request for longest
-// is closed for a new one. So idle clients, however many, keep nobody out. If all
-// connections have a request, [Spare] more are accepted, and beyond these the newest is
-// closed. The server asks [Limit.Crowded] before it lets a request wait on a spare
+// A connection is busy from when the server calls [Limit.Admit], since it knows who asks, until
+// the answer. When there are too many connections, the one that has been quiet for longest is
+// closed for a new one: it is not busy, and its last request began or ended before those of the
+// others. So strangers and idle clients, however many, keep nobody out. Each has a moment in which
+// it is not closed, so that a caller can say who it is while strangers storm: meanwhile new ones
+// wait to be accepted. If all connections are busy, [Spare] more are accepted, and beyond these the
+// newest is closed. The server asks [Limit.Crowded] before it lets a request wait on a spare
 // connection.
 package connlimit
 
@@ -17,6 +20,7 @@ import (
 	"slices"
 	"sync"
 	"syscall"
+	"time"
 )
 
 const (
@@ -24,6 +28,10 @@ const (
 	// the files of the configuration, listeners, the spare connections, and connections
 	// that are accepted before another one is closed for them.
 	otherDescriptors = 32
+	// moment is how long no connection is closed for another one after its last request began or
+	// ended, if none is busy: a round trip of a TLS handshake. The more are busy, the shorter it
+	// is, so that a server with most connections always accepts most in a moment.
+	moment = 150 * time.Millisecond
 	// least is how many connections there may be even if descriptors are short.
 	least = 8
 )
@@ -36,16 +44,24 @@ const Spare = otherDescriptors / 2
 // concurrent use.
 type Limit struct {
 	mu    sync.Mutex                 // guards what follows
-	open  map[net.Conn]*list.Element // their elements of idle; nil: a request is under way
-	idle  *list.List                 // of net.Conn, the longest idle first
+	open  map[net.Conn]*list.Element // their elements of idle; nil: the connection is busy
+	idle  *list.List                 // of quiet, the longest quiet first
 	stats Stats                      // except Open and Idle
+
+	room chan struct{} // holds a value after a connection was closed
+}
+
+// quiet is a connection that is not busy.
+type quiet struct {
+	net.Conn
+	since time.Time // when its last request began or ended
 }
 
 // Stats counts connections.
 type Stats struct {
 	Most int // connections that may be open, without the spare ones
 	Open int
-	Idle int // open connections without a request
+	Idle int // open connections that are not busy
 
 	ClosedIdle uint64 // so far: idle ones that were closed for new ones
 	Refused    uint64 // so far: new ones that found no room
@@ -57,7 +73,7 @@ func New(most int) *Limit {
 	if most == 0 {
 		most = byDescriptors()
 	}
-	return &Limit{open: make(map[net.Conn]*list.Element), idle: list.New(), stats: Stats{Most: most}}
+	return &Limit{open: make(map[net.Conn]*list.Element), idle: list.New(), stats: Stats{Most: most}, room: make(chan struct{}, 1)}
 }
 
 func byDescriptors() int {
@@ -72,7 +88,20 @@ func byDescriptors() int {
 // accepted at present, the error of its Accept is temporary: [http.Server] tries again.
 func (c *Limit) Listener(l net.Listener) net.Listener { return listener{l, c} }
 
-// ConnState notes whether a connection has a request, as a hook of [http.Server].
+// Admit makes a connection busy until its present request is answered. It returns false if the
+// connection was closed for another one: then nobody reads the answer.
+func (c *Limit) Admit(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	idle, known := c.open[conn]
+	if idle != nil {
+		c.idle.Remove(idle)
+		c.open[conn] = nil
+	}
+	return known
+}
+
+// ConnState notes when a request of a connection begins and ends, as a hook of [http.Server].
 func (c *Limit) ConnState(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,25 +110,21 @@ func (c *Limit) ConnState(conn net.Conn, state http.ConnState) {
 		return // it was closed for another one
 	}
 	switch state {
-	case http.StateActive:
+	case http.StateActive, http.StateIdle:
 		if idle != nil {
 			c.idle.Remove(idle)
-			c.open[conn] = nil
 		}
-	case http.StateIdle:
-		if idle == nil {
-			c.open[conn] = c.idle.PushBack(conn)
-		}
+		c.open[conn] = c.idle.PushBack(quiet{conn, time.Now()})
 	case http.StateClosed, http.StateHijacked:
 		c.forget(conn)
 	}
 }
 
-// Crowded reports whether there are so many connections that no request should wait.
+// Crowded reports whether so many connections are busy that no request should wait.
 func (c *Limit) Crowded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.open) > c.stats.Most
+	return len(c.open)-c.idle.Len() > c.stats.Most
 }
 
 // Stats returns the present counts.
@@ -112,24 +137,47 @@ func (c *Limit) Stats() Stats {
 }
 
 // accepted counts a new connection. It returns the connection to close, which may be conn;
-// nil if there is room.
+// nil if there is room. It blocks for a moment at most.
 func (c *Limit) accepted(conn net.Conn) (excess net.Conn) {
+	for {
+		excess, wait := c.tryAccept(conn)
+		if wait <= 0 {
+			return excess
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-c.room:
+			timer.Stop()
+		}
+	}
+}
+
+// tryAccept is accepted, unless conn must wait first.
+func (c *Limit) tryAccept(conn net.Conn) (excess net.Conn, wait time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.open) >= c.stats.Most {
 		if first := c.idle.Front(); first != nil {
-			excess = first.Value.(net.Conn)
+			q := first.Value.(quiet)
+			if wait = c.moment() - time.Since(q.since); wait > 0 {
+				return nil, wait
+			}
+			excess = q.Conn
 			c.forget(excess)
 			c.stats.ClosedIdle++
 		} else if len(c.open) >= c.stats.Most+Spare {
-			excess = conn
 			c.stats.Refused++
+			return conn, 0
 		}
 	}
-	if excess != conn {
-		c.open[conn] = c.idle.PushBack(conn)
-	}
-	return excess
+	c.open[conn] = c.idle.PushBack(quiet{conn, time.Now()})
+	return excess, 0
+}
+
+// moment returns how long a quiet connection is not closed. The caller holds c.mu.
+func (c *Limit) moment() time.Duration {
+	return moment * time.Duration(min(c.idle.Len(), c.stats.Most)) / time.Duration(c.stats.Most)
 }
 
 // forget removes a connection that is closed. The caller holds c.mu.
@@ -138,6 +186,10 @@ func (c *Limit) forget(conn net.Conn) {
 		c.idle.Remove(idle)
 	}
 	delete(c.open, conn)
+	select {
+	case c.room <- struct{}{}:
+	default: // the one who waits looks anyway
+	}
 }
 
 // listener is a listener whose connections count.

@@ -26,8 +26,8 @@ type conn struct {
 
 func (c *conn) Close() error { c.closed = true; return nil }
 
-// The connection that is idle for longest is closed for a new one. If no connection is idle,
-// there are the spare ones, on which no request should wait. Beyond them the new one is closed.
+// The connection that is quiet for longest is closed for a new one, also one with a request that
+// was not admitted. If all are busy, there are the spare ones, on which no request should wait. Beyond them the new one is closed.
 func TestWhichConnectionGoes(t *testing.T) {
 	limit, q := New(2), make(queue, 2)
 	l := limit.Listener(q)
@@ -43,18 +43,22 @@ func TestWhichConnectionGoes(t *testing.T) {
 	first, second := accept(), accept()
 	limit.ConnState(first, http.StateActive)
 	limit.ConnState(first, http.StateIdle) // later than second
+	limit.ConnState(second, http.StateActive)
+	limit.ConnState(first, http.StateActive)
+	limit.ConnState(first, http.StateIdle)
 	third := accept()
 	if first.closed || !second.closed {
 		t.Fatalf("first is closed: %t, second: %t", first.closed, second.closed)
 	}
 	limit.ConnState(second, http.StateClosed) // it no longer counts
-	limit.ConnState(first, http.StateActive)
-	limit.ConnState(third, http.StateActive)
+	if limit.Admit(second) || !limit.Admit(first) || !limit.Admit(third) {
+		t.Error("other connections than those that are open are admitted")
+	}
 	if limit.Crowded() {
 		t.Error("crowded without one too many")
 	}
 	for range Spare {
-		limit.ConnState(accept(), http.StateActive)
+		limit.Admit(accept())
 	}
 	if !limit.Crowded() {
 		t.Error("not crowded with the spare ones")
@@ -100,11 +104,61 @@ func TestClosesTLSAtOnce(t *testing.T) {
 				t.Fatalf("accepted %v, %v", got, err)
 			}
 		}
-		if took := time.Since(began); took > 0 {
+		if took := time.Since(began); took > moment {
 			t.Errorf("the next client waited %v", took)
 		}
 		if _, err := ours.Write([]byte("x")); err == nil {
 			t.Error("the silent client's connection is open")
+		}
+	})
+}
+
+// A connection stays open for a moment in which its client can say who it is. Meanwhile new ones
+// wait, and the first that closes makes room at once. The moment is shorter if most connections are
+// busy, so that as many as there may be are always accepted in one.
+func TestMomentOfNewConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 10
+		limit, q := New(most), make(queue, 3*most)
+		l := limit.Listener(q)
+		accept := func() (c *conn, waited time.Duration) {
+			c = new(conn)
+			q <- c
+			begin := time.Now()
+			if got, err := l.Accept(); got != c || err != nil {
+				t.Fatalf("accepted %v, %v", got, err)
+			}
+			return c, time.Since(begin)
+		}
+		var all []*conn
+		for range most {
+			c, _ := accept()
+			all = append(all, c)
+		}
+		if _, waited := accept(); waited != moment || !all[0].closed {
+			t.Errorf("the next waited %v, want %v; the first is closed: %t", waited, moment, all[0].closed)
+		}
+		limit.Admit(all[1])
+		time.Sleep(moment)
+		for range most - 1 {
+			accept()
+		}
+		go func() {
+			time.Sleep(moment / 3)
+			limit.ConnState(all[1], http.StateClosed)
+		}()
+		if _, waited := accept(); waited != moment/3 {
+			t.Errorf("after another one closed the next waited %v", waited)
+		}
+
+		time.Sleep(moment)
+		for range most - 1 {
+			c, _ := accept()
+			limit.Admit(c)
+		}
+		accept()
+		if _, waited := accept(); waited != moment/most {
+			t.Errorf("with one connection that is not busy, the next waited %v, want %v", waited, moment/most)
 		}
 	})
 }

@@ -176,7 +176,7 @@ func (u *UI) serveOperation(user auth.Token, op operation, w http.ResponseWriter
 	failure := ""
 	if r.Method == http.MethodPost {
 		var ok bool
-		if form, ok = u.readForm(w, r); !ok {
+		if form, ok = u.readForm(w, r, leaseapi.MaxBody); !ok {
 			return
 		}
 		back := op.back(u, form) // before it is done: afterwards nobody may hold the name

@@ -174,7 +174,8 @@ func (u *UI) serveLogin(w http.ResponseWriter, r *http.Request) {
 		u.write(w, r, user, login{User: user, Next: localPath(r.URL.Query().Get("next"))}.page(http.StatusOK))
 		return
 	}
-	form, ok := u.readForm(w, r)
+	w.Header().Set("Connection", "close") // until the token is known
+	form, ok := u.readForm(w, r, maxLogin)
 	if !ok {
 		return
 	}
@@ -192,6 +193,7 @@ func (u *UI) serveLogin(w http.ResponseWriter, r *http.Request) {
 		u.write(w, r, auth.Token{}, refused.page(http.StatusForbidden))
 		return
 	}
+	w.Header().Del("Connection")
 	u.log.Info("signed in", "token", user.Name)
 	u.setSession(w, r, u.sessions.begin(user, time.Now()))
 	http.Redirect(w, r, next, http.StatusSeeOther)

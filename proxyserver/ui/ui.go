@@ -39,9 +39,12 @@ type Server interface {
 	// CheckOrigin returns why the server does not answer r, which came from a browser; nil: it
 	// does.
 	CheckOrigin(r *http.Request) error
-	// ReadBody reads the body of r, in bounded time and size. It answers an error itself; then
-	// ok is false.
-	ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool)
+	// Known notes that the sender of r is known. Until then its connection may be closed at any
+	// time, and its body must come at once.
+	Known(w http.ResponseWriter, r *http.Request)
+	// ReadBody reads the body of r, in bounded time, and of at most so many bytes. It answers an
+	// error itself; then ok is false.
+	ReadBody(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool)
 	// Gate returns who may ask the server.
 	Gate() *auth.Gate
 	// NotAdmitted counts and logs that somebody was not let in.
@@ -153,9 +156,15 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if u.asksForTokens() {
 		user, ok = u.session(r)
 	}
-	switch op, isOperation := operationAt(r.URL.Path); {
-	case !ok:
+	if !ok {
+		if r.Method == http.MethodPost {
+			w.Header().Set("Connection", "close") // nobody waits for the rest of the body
+		}
 		u.askForToken(w, r)
+		return
+	}
+	u.server.Known(w, r)
+	switch op, isOperation := operationAt(r.URL.Path); {
 	case isOperation:
 		u.serveOperation(user, op, w, r)
 	case r.Method == http.MethodPost:
@@ -218,9 +227,14 @@ func (u *UI) write(w http.ResponseWriter, r *http.Request, user auth.Token, p pa
 // origin of the form's POST.
 func formHeaders(w http.ResponseWriter) { w.Header().Set("Referrer-Policy", "same-origin") }
 
-// readForm reads the fields of a POST. It answers an error itself, and returns false.
-func (u *UI) readForm(w http.ResponseWriter, r *http.Request) (url.Values, bool) {
-	body, ok := u.server.ReadBody(w, r)
+// maxLogin is the greatest length in bytes of the form with which a browser signs in: a token, and
+// the address of a page.
+const maxLogin = 4 << 10
+
+// readForm reads the fields of a POST, of at most so many bytes. It answers an error itself, and
+// returns false.
+func (u *UI) readForm(w http.ResponseWriter, r *http.Request, most int64) (url.Values, bool) {
+	body, ok := u.server.ReadBody(w, r, most)
 	if !ok {
 		return nil, false
 	}

@@ -1,0 +1,291 @@
+package campaign
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyserver/auth/authtest"
+)
+
+var strangersFor = flag.Duration("strangers-for", 0, "how long TestStrangersCampaign lasts for each kind of stranger, with a bound of a second for each call: 1m, for a whole campaign; 0: all kinds together, for two seconds")
+
+const (
+	strangers = 400
+	// strangersFiles is the server's limit of open files, so that strangers need few connections.
+	strangersFiles  = 160
+	strangersMemory = 512 << 10 // in KiB
+	callerSecret    = "secret-of-a-caller-0123"
+)
+
+// strangerKinds are what a stranger sends. It sends no more, reads nothing, and stays.
+func strangerKinds(t *testing.T, issuer *authtest.Issuer) map[string]func() string {
+	madeUp, err := authtest.GenerateKey("made-up")
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := issuer.Claims(nil)
+	post := func(path string, size int, body, header string) string {
+		return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n%s\r\n%s", path, size, header, body)
+	}
+	always := func(text string) func() string { return func() string { return text } }
+	return map[string]func() string{
+		"idle":            always(""),
+		"half a header":   always("POST /lease/acquire?type=q HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + strings.Repeat("x", 10_000)),
+		"a stalled login": always(post("/ui/login", 100, "a", "")),
+		"a stalled call":  always(post(leaseapi.PathRelease, 100, "a", "")),
+		"a large login":   always(post("/ui/login", leaseapi.MaxBody, strings.Repeat("x", leaseapi.MaxBody-1), "")),
+		"a large call":    always(post(leaseapi.PathRenew, leaseapi.MaxBody, strings.Repeat("x", leaseapi.MaxBody-1), "Authorization: Bearer another-secret-0123456789\r\n")),
+		"pages":           always(strings.Repeat("GET /ui/login HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 100)),
+		"requests":        always(strings.Repeat("GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 100)),
+		"an unknown key": func() string {
+			k := madeUp
+			k.ID = strconv.FormatUint(rand.Uint64(), 36)
+			token, err := k.Token(claims)
+			if err != nil {
+				t.Error(err)
+			}
+			return post(leaseapi.PathAcquire+"?type=q", 100, "a", "Authorization: Bearer "+token+"\r\n")
+		},
+	}
+}
+
+// TestStrangersCampaign lets strangers do their worst against a server that has room for few
+// connections, with 400 connections at once. Meanwhile callers go on, on the wire of version 1, on
+// ours and on the page: 95 % of their calls are answered, a lease with a TTL of 20 s stays, and the
+// server takes less than 512 MiB.
+//
+//	go test -run TestStrangersCampaign -strangers-for 1m -timeout 1h ./cmd/leasectl/campaign
+func TestStrangersCampaign(t *testing.T) {
+	t.Parallel()
+	issuer, stop := authtest.Serve()
+	defer stop()
+	good, err := authtest.GenerateKey("good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	issuer.Publish(good)
+	kinds := strangerKinds(t, issuer)
+	if *strangersFor == 0 {
+		s := newBesieged(t, issuer)
+		all := slices.Collect(maps.Values(kinds))
+		s.storm(t, 2*time.Second, clitest.Patience, func() string { return all[rand.IntN(len(all))]() })
+		return
+	}
+	for name, says := range kinds {
+		t.Run(name, func(t *testing.T) { newBesieged(t, issuer).storm(t, *strangersFor, time.Second, says) })
+	}
+}
+
+// besieged is a server with tokens and an issuer, on TCP, under strangersFiles.
+type besieged struct {
+	*clitest.World
+	address string
+	server  *exec.Cmd
+	page    http.CookieJar // has a session
+}
+
+func newBesieged(t *testing.T, issuer *authtest.Issuer) *besieged {
+	t.Helper()
+	s := &besieged{World: clitest.NewBareWorld(t, clitest.Build(t, ""))}
+	rules := fmt.Sprintf("tokens: [{name: caller, secret_file: token}]\nissuers: [{issuer: %q, audience: leasectl, rules: [{claims: {repository: 'acme/*'}, name: '{repository}'}]}]\n", issuer.URL)
+	for name, text := range map[string]string{"auth.yaml": rules, "token": callerSecret + "\n"} {
+		if err := os.WriteFile(s.Path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.server = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, strangersFiles),
+		s.Program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=4", "--auth", s.Path("auth.yaml"), "--data", s.Path("data"))
+	s.server.Stderr = s.Log
+	if err := s.server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		s.server.Process.Signal(syscall.SIGINT)
+		if err := s.server.Wait(); err != nil {
+			t.Errorf("serve: %v\n%s", err, s.Log)
+		}
+		s.NoneLeft()
+	})
+	url := ""
+	s.Await("the proxy to listen", func() bool {
+		url = regexp.MustCompile(`http://127\.0\.0\.1:\d+`).FindString(s.Log.String())
+		return url != ""
+	})
+	s.address = strings.TrimPrefix(url, "http://")
+	s.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+s.Path("state"), "LEASECTL_OWNER=job-1", "LEASE_PROXY_SERVER_URL="+url, "LEASECTL_TOKEN_FILE="+s.Path("token"))
+	s.page = s.signIn(t)
+	return s
+}
+
+func (s *besieged) signIn(t *testing.T) http.CookieJar {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Jar: jar, Timeout: clitest.Patience}
+	resp, err := client.PostForm("http://"+s.address+"/ui/login", url.Values{"token": {callerSecret}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("sign in: %s", resp.Status)
+	}
+	return jar
+}
+
+// storm lets callers call while strangers come, for a time. A call that takes longer than patience
+// was not answered.
+func (s *besieged) storm(t *testing.T, lasts, patience time.Duration, says func() string) {
+	job := s.Command("exec", "--type", "q", "--ttl", "20s", "--quiet", "--", "sh", "-c", `echo > held; until [ -e done ]; do sleep 0.1; done`)
+	var said clitest.LiveLog
+	job.Stderr = &said
+	if err := job.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.Await("a lease", func() bool { return clitest.Exists(s.Path("held")) })
+
+	ctx, leave := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	for range strangers {
+		wg.Go(func() { s.stranger(ctx, says) })
+	}
+	calls := map[string]func(*http.Client) error{"version 1": s.callVersion1, "ours": s.callOurs, "page": s.callPage}
+	answered, all := 0, 0
+	var last error
+	for begin := time.Now(); time.Since(begin) < lasts || all < 3*20; {
+		for name, call := range calls {
+			client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+			all++
+			if err := call(client); err != nil {
+				last = fmt.Errorf("%s: %w", name, err)
+			} else {
+				answered++
+			}
+		}
+		if all-answered > 100 && answered < all/2 {
+			break // it would last long
+		}
+	}
+	if answered < all*95/100 {
+		t.Errorf("%d of %d calls were answered; the last error: %v", answered, all, last)
+	}
+	leave()
+	wg.Wait()
+	if err := os.WriteFile(s.Path("done"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := job.Wait(); err != nil {
+		t.Errorf("the job with a lease: %v\n%s", err, &said)
+	}
+	peak := s.peak(t)
+	t.Logf("%d of %d calls were answered; the server took %d MiB", answered, all, peak>>10)
+	if peak > strangersMemory {
+		t.Errorf("the server took %d MiB", peak>>10)
+	}
+}
+
+// stranger comes again and again.
+func (s *besieged) stranger(ctx context.Context, says func() string) {
+	for ctx.Err() == nil {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", s.address)
+		if err == nil {
+			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			io.WriteString(conn, says())
+			conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+			conn.Read(make([]byte, 1)) // until it is answered, or closed
+			stop()
+			conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// callVersion1 takes a lease and gives it back, as a client of version 1.
+func (s *besieged) callVersion1(client *http.Client) error {
+	text, err := s.call(client, "POST", leaseapi.PathAcquire+"?type=q", "")
+	if err != nil {
+		return err
+	}
+	var got struct{ Names []string }
+	if err := json.Unmarshal(text, &got); err != nil {
+		return err
+	}
+	body, err := json.Marshal(got)
+	if err != nil {
+		return err
+	}
+	_, err = s.call(client, "POST", leaseapi.PathRelease, strings.ToLower(string(body[:8]))+string(body[8:]))
+	return err
+}
+
+func (s *besieged) callOurs(client *http.Client) error {
+	if _, err := s.call(client, "GET", leaseapi.PathPools, ""); err != nil {
+		return err
+	}
+	_, err := s.call(client, "GET", leaseapi.PathWhoami, "")
+	return err
+}
+
+func (s *besieged) callPage(client *http.Client) error {
+	client.Jar = s.page
+	_, err := s.call(client, "GET", "/ui/pools/q", "")
+	return err
+}
+
+func (s *besieged) call(client *http.Client, method, target, body string) ([]byte, error) {
+	req, err := http.NewRequest(method, "http://"+s.address+target, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+callerSecret)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode >= 300 {
+		err = fmt.Errorf("%s %s: %s %.200s", method, target, resp.Status, text)
+	}
+	return text, err
+}
+
+// peak returns the most memory that the server took, in KiB.
+func (s *besieged) peak(t *testing.T) (kibibytes int) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.server.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := regexp.MustCompile(`VmHWM:\s*(\d+) kB`).FindSubmatch(text); m != nil {
+		kibibytes, _ = strconv.Atoi(string(m[1]))
+	}
+	if kibibytes == 0 {
+		t.Error("the server's peak of memory is not known")
+	}
+	return kibibytes
+}
