@@ -118,7 +118,7 @@ func TestNeverReady(t *testing.T) {
 
 // A process that has left the group, and holds the output, does not keep the service from ending.
 func TestHeldOutput(t *testing.T) {
-	s, log := begin(t, `exec bash -c 'set -m; sh -c "echo \$\$ >pid; exec sleep 600" & until test -s pid; do sleep 0.01; done; echo bye'`, "")
+	s, log := begin(t, `unset LC_ALL; exec bash -c 'set -m; sh -c "echo \$\$ >pid; exec sleep 600" & until test -s pid; do sleep 0.01; done; echo bye'`, "")
 	soon(t, "over", s.Done())
 	if LastLine(log) != "bye" {
 		t.Errorf("last line %q", LastLine(log))

@@ -15,8 +15,9 @@ import (
 )
 
 // fitEnvironment makes the tests independent of their user. It removes the user's variables for
-// leasectl, and makes sure that the path of temporary files is short. It also turns off the second
-// by which the race detector delays the end of every process.
+// leasectl, and LC_ALL: bash warns if the machine lacks that locale. It makes sure that the path of
+// temporary files is short. It also turns off the second by which the race detector delays the end
+// of every process.
 func fitEnvironment() {
 	os.Setenv("GORACE", "atexit_sleep_ms=0")
 	for _, v := range os.Environ() {
@@ -24,6 +25,7 @@ func fitEnvironment() {
 			os.Unsetenv(name)
 		}
 	}
+	os.Unsetenv("LC_ALL")
 	if len(os.TempDir()) > longestTempDir {
 		os.Setenv("TMPDIR", "/tmp")
 	}
