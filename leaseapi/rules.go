@@ -12,14 +12,26 @@ import (
 // configuration and command lines check them here only.
 
 // CheckName reports why name cannot be the name of a lease. A name becomes a
-// line of a file, a part of a path and a word of a shell: it has 1 to [MaxName]
-// bytes of UTF-8, without slash, white space or control character.
+// line of a file, a part of a path, a word of a shell, and one of several that
+// commas separate: it has 1 to [MaxName] bytes of UTF-8, without slash, comma,
+// white space, control character, or invisible one, such as those that turn the
+// direction of text. It is neither "." nor "..", and does not begin with "-", as
+// an option does.
 //
 // U+FFFD is refused too: JSON decoding replaces invalid UTF-8 by it.
 func CheckName(name string) error {
-	return check("name", name, MaxName, func(r rune) bool {
-		return r != '/' && r != utf8.RuneError && !unicode.IsControl(r) && !unicode.IsSpace(r)
+	err := check("name", name, MaxName, func(r rune) bool {
+		return r != '/' && r != ',' && r != utf8.RuneError && !unicode.IsSpace(r) && !unicode.In(r, unicode.Cc, unicode.Cf)
 	})
+	switch {
+	case err != nil:
+		return err
+	case name == ".", name == "..":
+		return fmt.Errorf("name %q is a directory in every path", name)
+	case name[0] == '-':
+		return fmt.Errorf("name %q begins with a dash, as options do", name)
+	}
+	return nil
 }
 
 // CheckType reports why typ cannot be the type of a pool: it has 1 to [MaxName]

@@ -14,8 +14,8 @@ func TestRules(t *testing.T) {
 		bad   []string
 	}{
 		{"name", CheckName,
-			[]string{"a", "install-0", "us-east-1--quota-slice-01", "10.0.0.1", "a,b", "ü", long},
-			[]string{"", " ", "a b", "a\tb", "a\n", "a/b", "..\x00", "a\x7f", "a\u0085", "a\u00a0b", "\xff", "\ufffd", long + "a"}},
+			[]string{"a", "install-0", "us-east-1--quota-slice-01", "10.0.0.1", "...", ".a", "a-", "`id`", "ü", long},
+			[]string{"", ".", "..", "-", "-rf", "a,b", ",", "a\u202eb", "a\u2066", "a\u200eb", "a\u061c", "a\u200bb", "a\u2028b", " ", "a b", "a\tb", "a\n", "a/b", "..\x00", "a\x7f", "a\u0085", "a\u00a0b", "\xff", "\ufffd", long + "a"}},
 		{"type", CheckType,
 			[]string{"install", "aws quota slice", "a/b", "ü", long},
 			[]string{"", "a\nb", "a\x1b[2J", "\xff", long + "a"}},

@@ -62,6 +62,26 @@ func TestCoalesced(t *testing.T) {
 		_, err := c.Acquire(t.Context(), request)
 		want(t, err, ErrSuperseded)
 	})
+	plain := request
+	plain.Ask = leaseapi.Ask{Type: "t"}
+	for _, believed := range []struct {
+		name, body string
+		request    Request
+	}{
+		{"coalesced without being asked for it", `{"type":"urn:leasectl:problem:coalesced","exit_code":0}`, plain},
+		{"superseded without being asked for it", `{"type":"urn:leasectl:problem:superseded"}`, plain},
+		{"an exit code beyond a byte", `{"type":"urn:leasectl:problem:coalesced","exit_code":256}`, request},
+		{"a negative exit code", `{"type":"urn:leasectl:problem:coalesced","exit_code":-1}`, request},
+	} {
+		bubble(t, believed.name, func(t *testing.T) {
+			lie := said(410, believed.body, 0)
+			c, _ := serve(t, nil, health, lie, lie, lie)
+			g, err := c.Acquire(t.Context(), believed.request)
+			if err == nil || errors.Is(err, ErrCoalesced) || errors.Is(err, ErrSuperseded) {
+				t.Errorf("got %v, %v", g, err)
+			}
+		})
+	}
 	bubble(t, "without a key", func(t *testing.T) {
 		c, m := serve(t, nil)
 		r := request

@@ -48,15 +48,16 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		return fmt.Errorf("%w (is %s the address of a lease proxy?)", o.failure(), a.client.name)
 	case o.is(leaseapi.ProblemRemoved):
 		return fmt.Errorf("%w: %s", ErrRemoved, o.text())
-	case o.is(leaseapi.ProblemSuperseded):
-		return fmt.Errorf("%w: request %s", ErrSuperseded, a.request.RequestID)
-	case o.is(leaseapi.ProblemCoalesced):
-		if p, _ := o.problem(); p.ExitCode != nil {
-			return &CoalescedError{RequestID: a.request.RequestID, ExitCode: *p.ExitCode}
-		}
 	case o.is(leaseapi.ProblemEnded):
 		p, _ := o.problem()
 		return &EndedError{RequestID: a.request.RequestID, Unconfirmed: p.Reason == leaseapi.ReasonUnconfirmed}
+	case a.request.Coalesce == "": // so that no other's run can stand for the request
+	case o.is(leaseapi.ProblemSuperseded):
+		return fmt.Errorf("%w: request %s", ErrSuperseded, a.request.RequestID)
+	case o.is(leaseapi.ProblemCoalesced):
+		if p, _ := o.problem(); p.ExitCode != nil && *p.ExitCode >= 0 && *p.ExitCode <= 255 {
+			return &CoalescedError{RequestID: a.request.RequestID, ExitCode: *p.ExitCode}
+		}
 	}
 	if err := o.neverGranted(a.request.Type); err != nil {
 		return err

@@ -309,7 +309,7 @@ func keyValue(p *string) pflag.Value {
 func nameValue(p *string) pflag.Value {
 	return one(stringValue(p, "string", func(s string) error {
 		if leaseapi.CheckName(s) != nil {
-			return fmt.Errorf("want a name of 1 to %d bytes, without slash, white space or control characters", leaseapi.MaxName)
+			return fmt.Errorf("want a name of 1 to %d bytes, without slash, comma, white space or control characters, that does not begin with -", leaseapi.MaxName)
 		}
 		return nil
 	}), "one name: run the command once for each")
