@@ -291,23 +291,17 @@ func FormatReplaces(leases []Lease) string {
 	return b.String()
 }
 
-// ParseReplaces is the reverse of [FormatReplaces]. A name may have commas and colons: a comma
-// separates two leases only after a generation.
+// ParseReplaces is the reverse of [FormatReplaces].
 func ParseReplaces(value string) (leases []Lease, err error) {
-	from := 0 // where the present lease begins
-	for at := 0; at <= len(value); at++ {
-		if at < len(value) && value[at] != ',' {
-			continue
-		}
-		l, ok := parseReplaced(value[from:at])
+	for text := range strings.SplitSeq(value, ",") {
+		l, ok := parseReplaced(text)
 		switch {
-		case ok && len(leases) == MaxReplaces:
+		case !ok:
+			return nil, fmt.Errorf("%q is no lease to replace: want NAME:GENERATION", Shorten(text))
+		case len(leases) == MaxReplaces:
 			return nil, fmt.Errorf("more than %d leases to replace", MaxReplaces)
-		case ok:
-			leases, from = append(leases, l), at+1
-		case at == len(value):
-			return nil, fmt.Errorf("%q is no lease to replace: want NAME:GENERATION", Shorten(value[from:]))
 		}
+		leases = append(leases, l)
 	}
 	return leases, nil
 }
