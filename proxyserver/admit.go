@@ -76,6 +76,7 @@ func (h *handler) known(w http.ResponseWriter, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	boundBody(w, r, bodyTime)
+	w.Header().Del("Connection")
 }
 
 // admit returns the sender of r. If it is not let in, admit answers r, and ok is false. The log and

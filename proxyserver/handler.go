@@ -41,6 +41,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := h.newAnswerWriter(rw, r)
 	defer h.recoverCall(w)
 	boundBody(rw, r, strangerTime)
+	if h.connections.Full() { // a stranger makes room after an answer, or many would keep the server busy
+		w.Header().Set("Connection", "close")
+	}
 	path := r.URL.Path
 	if boskosPaths[path] {
 		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",

@@ -193,6 +193,31 @@ func TestMadeUpKeysHideNoRotation(t *testing.T) {
 	})
 }
 
+// Who has waited is checked by the rules of now, and by a token that was good when it came.
+func TestAdmitAsOf(t *testing.T) {
+	inBubble(t, func(t *testing.T, i *answers, k authtest.Key) {
+		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer)}})
+		came := time.Now()
+		token := k.Sign(t, i.Claims(map[string]any{"exp": came.Add(5 * time.Minute).Unix()}))
+		if got := admit(t, g, token); got != "acme/app" {
+			t.Fatal(got)
+		}
+		time.Sleep(time.Hour)
+		if got := admit(t, g, token); got != string(auth.Expired) {
+			t.Errorf("an hour later: %s", got)
+		}
+		if c, refusal := g.AdmitAsOf(t.Context(), "Bearer "+token, came); refusal != nil || c.Name != "acme/app" {
+			t.Errorf("as of when it came: %+v, %v", c, refusal)
+		}
+		changed := trust(i.Issuer)
+		changed.Rules = nil
+		g.Set(&auth.Config{Issuers: []auth.Issuer{changed}})
+		if _, refusal := g.AdmitAsOf(t.Context(), "Bearer "+token, came); refusal == nil || refusal.Reason != auth.NoRule {
+			t.Errorf("without its rule: %v", refusal)
+		}
+	})
+}
+
 // At most 100 callers wait for keys. More get 503 at once, and callers whose key is known are let in.
 func TestFewWaitForKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, i *answers, k authtest.Key) {

@@ -3,7 +3,7 @@
 //
 // A connection is busy from when the server calls [Limit.Admit], since it knows who asks, until
 // the answer. When there are too many connections, the one that has been quiet for longest is
-// closed for a new one: it is not busy, and its last request began or ended before those of the
+// closed for a new one: it is not busy, and was accepted, or busy for the last time, before the
 // others. So strangers and idle clients, however many, keep nobody out. Each has a moment in which
 // it is not closed, so that a caller can say who it is while strangers storm: meanwhile new ones
 // wait to be accepted. If all connections are busy, [Spare] more are accepted, and beyond these the
@@ -28,8 +28,8 @@ const (
 	// the files of the configuration, listeners, the spare connections, and connections
 	// that are accepted before another one is closed for them.
 	otherDescriptors = 32
-	// moment is how long no connection is closed for another one after its last request began or
-	// ended, if none is busy: a round trip of a TLS handshake. The more are busy, the shorter it
+	// moment is how long no connection is closed for another one after it was accepted, or busy
+	// for the last time, if none is busy: a round trip of a TLS handshake. The more are busy, the shorter it
 	// is, so that a server with most connections always accepts most in a moment.
 	moment = 150 * time.Millisecond
 	// least is how many connections there may be even if descriptors are short.
@@ -54,7 +54,7 @@ type Limit struct {
 // quiet is a connection that is not busy.
 type quiet struct {
 	net.Conn
-	since time.Time // when its last request began or ended
+	since time.Time // when it was accepted, or busy for the last time
 }
 
 // Stats counts connections.
@@ -101,7 +101,7 @@ func (c *Limit) Admit(conn net.Conn) bool {
 	return known
 }
 
-// ConnState notes when a request of a connection begins and ends, as a hook of [http.Server].
+// ConnState notes when a connection is no longer busy or closed, as a hook of [http.Server].
 func (c *Limit) ConnState(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,11 +110,10 @@ func (c *Limit) ConnState(conn net.Conn, state http.ConnState) {
 		return // it was closed for another one
 	}
 	switch state {
-	case http.StateActive, http.StateIdle:
-		if idle != nil {
-			c.idle.Remove(idle)
+	case http.StateIdle:
+		if idle == nil { // else a stranger keeps its place, however much it asks
+			c.open[conn] = c.idle.PushBack(quiet{conn, time.Now()})
 		}
-		c.open[conn] = c.idle.PushBack(quiet{conn, time.Now()})
 	case http.StateClosed, http.StateHijacked:
 		c.forget(conn)
 	}
@@ -125,6 +124,13 @@ func (c *Limit) Crowded() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.open)-c.idle.Len() > c.stats.Most
+}
+
+// Full reports whether there are as many connections as there may be.
+func (c *Limit) Full() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.open) >= c.stats.Most
 }
 
 // Stats returns the present counts.

@@ -41,11 +41,10 @@ func TestWhichConnectionGoes(t *testing.T) {
 		return c
 	}
 	first, second := accept(), accept()
-	limit.ConnState(first, http.StateActive)
+	limit.Admit(first)
 	limit.ConnState(first, http.StateIdle) // later than second
 	limit.ConnState(second, http.StateActive)
-	limit.ConnState(first, http.StateActive)
-	limit.ConnState(first, http.StateIdle)
+	limit.ConnState(second, http.StateIdle) // it was not admitted
 	third := accept()
 	if first.closed || !second.closed {
 		t.Fatalf("first is closed: %t, second: %t", first.closed, second.closed)
