@@ -38,6 +38,7 @@ func (w *world) watch(name string, args ...string) *watching {
 		w.T.Cleanup(func() { f.Close() })
 		*stream = f
 	}
+	x.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // on a terminal an INT is a key, and has no exit code
 	if err := x.cmd.Start(); err != nil {
 		w.T.Fatal(err)
 	}

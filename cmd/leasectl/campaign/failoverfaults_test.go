@@ -120,9 +120,9 @@ func newEtcdAdmin(t *testing.T, members []string) *etcdAdmin {
 	return a
 }
 
-// try asks one member after the other until one does it.
-func (a *etcdAdmin) try(path, body string) (answer []byte, err error) {
-	client := http.Client{Timeout: time.Second}
+// try asks one member after the other until one does it. Each has the given time to answer.
+func (a *etcdAdmin) try(within time.Duration, path, body string) (answer []byte, err error) {
+	client := http.Client{Timeout: within}
 	for _, host := range a.members {
 		req, _ := http.NewRequest(http.MethodPost, "http://"+host+"/v3/"+path, bytes.NewReader([]byte(body)))
 		if a.token != "" {
@@ -142,12 +142,16 @@ func (a *etcdAdmin) try(path, body string) (answer []byte, err error) {
 	return nil, err
 }
 
+// insist tries until a member does it. A try has twice the time of the one before: etcd hashes a
+// password for each, which takes a slow machine seconds, and more while others are hashed.
 func (a *etcdAdmin) insist(path, body string) []byte {
-	for end := time.Now().Add(clitest.Patience); ; time.Sleep(50 * time.Millisecond) {
-		answer, err := a.try(path, body)
+	end := time.Now().Add(clitest.Patience)
+	for within := time.Second; ; within *= 2 {
+		answer, err := a.try(within, path, body)
 		if err == nil {
 			return answer
 		}
+		time.Sleep(50 * time.Millisecond)
 		if time.Now().After(end) {
 			a.t.Fatal(err)
 		}
@@ -155,7 +159,7 @@ func (a *etcdAdmin) insist(path, body string) []byte {
 }
 
 // fill makes etcd refuse writes, as at its quota.
-func (a *etcdAdmin) fill() { a.try("maintenance/alarm", `{"action":1,"alarm":1}`) }
+func (a *etcdAdmin) fill() { a.try(time.Second, "maintenance/alarm", `{"action":1,"alarm":1}`) }
 
 // makeRoom undoes fill.
 func (a *etcdAdmin) makeRoom() {
@@ -184,26 +188,26 @@ func (a *etcdAdmin) compact() {
 			Revision string `json:"revision"`
 		} `json:"header"`
 	}
-	if answer, err := a.try("maintenance/status", `{}`); err == nil && json.Unmarshal(answer, &status) == nil {
-		a.try("kv/compaction", `{"revision":"`+status.Header.Revision+`","physical":true}`)
+	if answer, err := a.try(time.Second, "maintenance/status", `{}`); err == nil && json.Unmarshal(answer, &status) == nil {
+		a.try(time.Second, "kv/compaction", `{"revision":"`+status.Header.Revision+`","physical":true}`)
 	}
 }
 
 // lock makes etcd ask for passwords.
-func (a *etcdAdmin) lock() { a.try("auth/enable", `{}`) }
+func (a *etcdAdmin) lock() { a.try(time.Second, "auth/enable", `{}`) }
 
 // unlock undoes lock.
 func (a *etcdAdmin) unlock() {
 	for end := time.Now().Add(clitest.Patience); ; time.Sleep(50 * time.Millisecond) {
 		a.token = ""
-		answer, err := a.try("auth/authenticate", `{"name":"root","password":"`+adminPassword+`"}`)
+		answer, err := a.try(time.Second, "auth/authenticate", `{"name":"root","password":"`+adminPassword+`"}`)
 		if err != nil && bytes.Contains([]byte(err.Error()), []byte("not enabled")) {
 			return
 		}
 		var login struct{ Token string }
 		if err == nil && json.Unmarshal(answer, &login) == nil {
 			a.token = login.Token
-			_, err = a.try("auth/disable", `{}`)
+			_, err = a.try(time.Second, "auth/disable", `{}`)
 		}
 		if err == nil {
 			a.token = ""
