@@ -56,7 +56,7 @@ var (
 	errUnknownKey  = errors.New("the issuer has no such key")
 	errUnreachable = errors.New("the issuer's keys cannot be had")
 	errNewKey      = errors.New("the issuer had no such key some seconds ago, and is not asked again yet")
-	errManyWait    = fmt.Errorf("%d callers wait for an issuer's keys already", mostWaits)
+	errManyWait    = errors.New("too many callers wait for an issuer's keys already")
 )
 
 // find returns the keys with an id, which may be empty if there is only one key. It blocks while
