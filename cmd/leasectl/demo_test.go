@@ -33,6 +33,7 @@ func startDemoRun(t *testing.T) *demoRun {
 	d := &demoRun{w, exec.Command(w.Program, "demo", "--speed", "8"), output}
 	d.cmd.Env = []string{"TMPDIR=" + filepath.Join(w.Dir, "tmp"), "GORACE=" + os.Getenv("GORACE"), "LEASECTL_OWNER=somebody", "http_proxy=http://192.0.2.1:1"}
 	d.cmd.Stdout, d.cmd.Stderr = output, output
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // on a terminal an INT is a key, and has no exit code
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

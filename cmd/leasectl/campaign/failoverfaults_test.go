@@ -198,16 +198,17 @@ func (a *etcdAdmin) lock() { a.try(time.Second, "auth/enable", `{}`) }
 
 // unlock undoes lock.
 func (a *etcdAdmin) unlock() {
-	for end := time.Now().Add(clitest.Patience); ; time.Sleep(50 * time.Millisecond) {
+	end := time.Now().Add(clitest.Patience)
+	for within := time.Second; ; within *= 2 { // as in insist
 		a.token = ""
-		answer, err := a.try(time.Second, "auth/authenticate", `{"name":"root","password":"`+adminPassword+`"}`)
+		answer, err := a.try(within, "auth/authenticate", `{"name":"root","password":"`+adminPassword+`"}`)
 		if err != nil && bytes.Contains([]byte(err.Error()), []byte("not enabled")) {
 			return
 		}
 		var login struct{ Token string }
 		if err == nil && json.Unmarshal(answer, &login) == nil {
 			a.token = login.Token
-			_, err = a.try(time.Second, "auth/disable", `{}`)
+			_, err = a.try(within, "auth/disable", `{}`)
 		}
 		if err == nil {
 			a.token = ""
@@ -216,5 +217,6 @@ func (a *etcdAdmin) unlock() {
 		if time.Now().After(end) {
 			a.t.Fatal(err)
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
