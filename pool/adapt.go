@@ -192,8 +192,18 @@ func (l *limit) now() int {
 	if l.adapt == nil {
 		return l.capacity
 	}
-	now := cmp.Or(l.reports.Limit, l.adapt.Start, l.capacity)
-	return min(max(now, l.floor()), l.capacity)
+	found := cmp.Or(l.reports.Limit, l.adapt.Start, l.capacity)
+	return min(max(found, l.floor()), l.capacity)
+}
+
+// move applies a report to the limit as it is now. A limit that does not move stays as it was found, so
+// that it outlives a capacity that is smaller for a while.
+func (l *limit) move(report func()) {
+	found, now := l.reports.Limit, l.now()
+	l.reports.Limit = now
+	if report(); l.reports.Limit == now {
+		l.reports.Limit = found
+	}
 }
 
 // floor returns the least limit of a pool that adapts.
@@ -204,8 +214,7 @@ func (l *limit) floor() int { return min(max(l.adapt.Floor, 1), l.capacity) }
 func (l *limit) throttled(now time.Duration, e EndedLease, newest uint64) {
 	l.tally(e.Limit).Throttled++
 	if l.adapt != nil {
-		l.reports.Limit = l.now() // the bounds may have changed since
-		l.reports.throttled(now, e.Generation, newest, l.floor())
+		l.move(func() { l.reports.throttled(now, e.Generation, newest, l.floor()) })
 	}
 }
 
@@ -215,11 +224,12 @@ func (l *limit) endedOK(e EndedLease, newest uint64) {
 	if l.adapt == nil {
 		return
 	}
-	l.reports.Limit = l.now()
-	l.reports.countUsual(&l.reports.UsualOK, 1)
-	if e.Full {
-		l.reports.endedOK(e.Units, e.Generation, newest, l.capacity)
-	}
+	l.move(func() {
+		l.reports.countUsual(&l.reports.UsualOK, 1)
+		if e.Full {
+			l.reports.endedOK(e.Units, e.Generation, newest, l.capacity)
+		}
+	})
 }
 
 // takeBack undoes an endedOK. A rise of the limit stays.

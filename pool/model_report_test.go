@@ -56,7 +56,7 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 			p.reports.OK = max(0, p.reports.OK-l.Units)
 		}
 	}
-	from := p.limit
+	from, found := p.limit, p.reports.Limit
 	if outcome == OutcomeThrottled {
 		p.reports.Tally[i].Throttled++
 		if p.Adapt != nil {
@@ -72,6 +72,9 @@ func (m *model) hears(p *modelPool, l EndedLease, detail string, outcome Outcome
 				m.trust(p, l)
 			}
 		}
+	}
+	if p.reports.Limit == from {
+		p.reports.Limit = found // a report that moves nothing does not forget what was found
 	}
 	p.reports.Type = p.Type
 	if p.relimit(); p.limit != from {

@@ -292,3 +292,27 @@ func TestTallyTakenBack(t *testing.T) {
 		t.Errorf("the tally is %+v", got)
 	}
 }
+
+// What a limit has found outlives a capacity that is smaller for a while, whatever is reported meanwhile; a
+// cut then begins at the smaller capacity.
+func TestLimitOutlivesASmallerCapacity(t *testing.T) {
+	for _, start := range []int{0, 20} {
+		pool := func(names int) []Config {
+			return []Config{{Type: "t", Names: numbered("t", names), Adapt: &Adapt{Start: min(start, names)}}}
+		}
+		set := with(t, pool(40)...)
+		dip := func(outcome Outcome, id string, want int) {
+			t.Helper()
+			mustReconfigure(t, set, 0, pool(5)...)
+			set.Acquire(0, req(id))
+			say(t, set, id, outcome, true)
+			set.Cancel(0, id)
+			mustReconfigure(t, set, 0, pool(40)...)
+			if got := status(set).Limit; got != want {
+				t.Errorf("start %d: after %v the limit is %d, want %d", start, outcome, got, want)
+			}
+		}
+		dip(OutcomeOK, "a", status(set).Limit)
+		dip(OutcomeThrottled, "b", 4)
+	}
+}

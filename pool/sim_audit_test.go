@@ -221,8 +221,12 @@ func (m *sim) auditPools() {
 		if got.MayOvertake != p.most() || got.Overtaken != overtaken {
 			m.failf("%s: %d of %d units went ahead, want %d of %d", p.Type, got.Overtaken, got.MayOvertake, overtaken, p.most())
 		}
-		if len(p.queue) > 0 && got.OldestWaiting != m.now-p.queue[0].arrived {
-			m.failf("%s: the first waits for %v, want %v", p.Type, got.OldestWaiting, m.now-p.queue[0].arrived)
+		oldest := m.now
+		for _, r := range p.queue {
+			oldest = min(oldest, r.arrived)
+		}
+		if len(p.queue) > 0 && got.OldestWaiting != m.now-oldest {
+			m.failf("%s: the oldest waits for %v, want %v", p.Type, got.OldestWaiting, m.now-oldest)
 		}
 		if pause, paused := m.pauses[p.Type]; paused != (got.Paused != nil) || paused && *got.Paused != pause {
 			m.failf("%s is paused %+v, want %+v", p.Type, got.Paused, pause)

@@ -284,8 +284,8 @@ func (s *Set) totals(p *pool) PoolStatus {
 	if n := len(p.locks); n > 0 {
 		st.LockedFor = p.locks[n-1].Until - s.now
 	}
-	if len(p.queue) > 0 {
-		st.OldestWaiting = s.now - p.queue[0].arrived
+	for _, r := range p.queue { // with priorities, the first need not be the oldest
+		st.OldestWaiting = max(st.OldestWaiting, s.now-r.arrived)
 	}
 	return st
 }

@@ -121,3 +121,16 @@ func TestPools(t *testing.T) {
 		t.Errorf("leases %q, want the one held longest first", got)
 	}
 }
+
+// The oldest waiter is the one that waits longest, also behind others with a higher priority.
+func TestOldestWaitingBehindAHigherPriority(t *testing.T) {
+	set := one(t, 1)
+	must(t, set, 0, req("a"), "t-0")
+	must(t, set, 1*s, req("old"))
+	first := req("first")
+	first.Priority = 5
+	must(t, set, 9*s, first)
+	if got := set.Totals(10 * s)[0].OldestWaiting; got != 9*s {
+		t.Errorf("the oldest waits for %v, want 9s", got)
+	}
+}

@@ -132,3 +132,21 @@ func TestSmallestPages(t *testing.T) {
 		}
 	}
 }
+
+// A page goes on in its pool although a pool before it has gone, or come, since the page before.
+func TestPagesGoOnInTheirPool(t *testing.T) {
+	b := leaseapi.Pool{Type: "b", Leases: make([]leaseapi.PoolLease, 3)}
+	for i := range b.Leases {
+		b.Leases[i].Generation = uint64(i + 1)
+	}
+	_, next := pageOf([]leaseapi.Pool{{Type: "a"}, b, {Type: "c"}}, position{}, 2)
+	from, err := parsePosition(next)
+	if err != nil || from.typ != "b" {
+		t.Fatalf("the next page begins at %q, %v", next, err)
+	}
+	for _, now := range [][]leaseapi.Pool{{b, {Type: "c"}}, {{Type: "0"}, {Type: "a"}, b}} {
+		if p, _ := pageOf(now, from, 10); len(p.pools) == 0 || p.pools[0].Type != "b" || p.pools[0].Leases[0].Generation != from.lease+1 {
+			t.Errorf("after %q: %+v", next, p.pools)
+		}
+	}
+}

@@ -100,7 +100,8 @@ func pageParams(query url.Values) (from position, limit int, err error) {
 func listed(set *pool.Set, now time.Duration, sees func(typ string) bool, from position, limit int) []pool.PoolStatus {
 	pools := slices.DeleteFunc(set.Totals(now), func(p pool.PoolStatus) bool { return !sees(p.Type) })
 	left := limit + 1
-	for i := min(from.pool, len(pools)); i < len(pools); i++ {
+	from = from.find(len(pools), func(i int) string { return pools[i].Type })
+	for i := from.pool; i < len(pools); i++ {
 		p := &pools[i]
 		at := from.in(i, p.Type)
 		p.Leases = set.Leases(now, p.Type, at.lease, left)
@@ -109,6 +110,19 @@ func listed(set *pool.Set, now time.Duration, sees func(typ string) bool, from p
 		left -= len(p.Waiters)
 	}
 	return pools
+}
+
+// find returns p in a list of n pools as it is now: pools before its own may have come or gone. If its own
+// has gone, p stays at its index, where the next pool is now.
+func (p position) find(n int, typ func(i int) string) position {
+	for i := range n {
+		if typ(i) == p.typ {
+			p.pool = i
+			return p
+		}
+	}
+	p.pool = min(p.pool, n)
+	return p
 }
 
 // in returns where to go on in the i-th pool of the list, of type typ: at p if p is in that
@@ -132,7 +146,8 @@ type poolsPage struct {
 // there is none.
 func pageOf(pools []leaseapi.Pool, from position, limit int) (poolsPage, string) {
 	p := poolsPage{limit: limit, pools: []leaseapi.Pool{}}
-	for i := min(from.pool, len(pools)); i < len(pools); i++ {
+	from = from.find(len(pools), func(i int) string { return pools[i].Type })
+	for i := from.pool; i < len(pools); i++ {
 		if next := p.add(pools[i], from.in(i, pools[i].Type)); next != nil {
 			return p, next.String()
 		}

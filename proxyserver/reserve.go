@@ -33,6 +33,9 @@ func (h *handler) serveReserve(c caller, w http.ResponseWriter, r *http.Request)
 }
 
 func checkReserve(req leaseapi.ReserveRequest) error {
+	if req.Owner == "" {
+		return errors.New("want an owner, who can give the name back")
+	}
 	return cmp.Or(leaseapi.CheckName(req.Name), leaseapi.CheckOwner(req.Owner), notNegative("for", time.Duration(req.For)), checkReason(req.Reason))
 }
 

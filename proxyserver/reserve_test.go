@@ -80,6 +80,7 @@ func TestReserve(t *testing.T) {
 		for body, status := range map[string]int{
 			`{"name":"q-0","owner":"bob","reason":"mine"}`:                409,
 			`{"name":"q-0","owner":"alice"}`:                              400,
+			`{"name":"q-0","reason":"nobody could give it back"}`:         400,
 			`{"name":"q-0","owner":"alice","reason":"x","for":"-1s"}`:     400,
 			`{"name":"","owner":"alice","reason":"x"}`:                    400,
 			`{"name":"q-7","owner":"alice","reason":"x"}`:                 404,
