@@ -103,7 +103,7 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 	}
 	l := &Lease{
 		h: h, handle: r.Handle, proxy: p, private: r.Private, around: r.Around,
-		kind: lockfile.KindExec, record: h.queuedRecord(r, name),
+		kind: lockfile.KindExec, record: h.queuedRecord(ctx, r, name),
 	}
 	if r.Outlives {
 		l.kind = lockfile.KindAcquire
@@ -113,8 +113,8 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 }
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
-func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
-	return lockfile.Record{
+func (h *Holder) queuedRecord(ctx context.Context, r Request, proxy string) lockfile.Record {
+	return h.Dialer.Seal(ctx, lockfile.Record{
 		State:      lockfile.HandleQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r.Owner),
@@ -122,7 +122,7 @@ func (h *Holder) queuedRecord(r Request, proxy string) lockfile.Record {
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.List),
-	}
+	})
 }
 
 // enqueueInHandle writes the request into the handle. What the handle had before is given back
@@ -202,7 +202,11 @@ func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, err
 	if store != "" && store == r.Store {
 		return l.proxy, nil
 	}
-	return l.h.Dialer.Dial(ctx, r.Proxy)
+	proxy, err := l.h.Dialer.Recorded(r)
+	if err != nil {
+		return nil, err
+	}
+	return l.h.Dialer.Dial(ctx, proxy)
 }
 
 // lookTime bounds the question whether the lease of a handle has ended.

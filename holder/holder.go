@@ -102,8 +102,9 @@ func (h *Holder) Running(ctx context.Context, proxy string) (*proxyclient.Client
 }
 
 // ProxyOf returns the proxy to ask about what a handle holds or waits for: the recorded one, unless
-// the user named another just now; "" if neither is known.
-func (h *Holder) ProxyOf(r lockfile.Record) string { return h.Dialer.ProxyOf(r.NamedProxy()) }
+// the user named another just now; "" if neither is known. It is an error if only the handle names the
+// proxy, and the handle may be a stranger's.
+func (h *Holder) ProxyOf(r lockfile.Record) (string, error) { return h.Dialer.ProxyOf(r) }
 
 // Owner returns the owner of this run.
 func (h *Holder) Owner() string { return h.owner() }

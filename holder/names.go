@@ -250,14 +250,14 @@ func (t *tidying) debug(err error) {
 // tidyIntents settles the journal entries that killed runs of the owner left. Live runs hear of
 // the release from the proxy.
 func (t *tidying) tidyIntents(ctx context.Context) {
-	s := settling{h: t.h, proxyOf: func(recorded string) string {
-		if t.h.Dialer.StoreOf("", recorded) != t.h.Dialer.StoreOf("", t.h.Dialer.URL) {
-			return ""
+	s := settling{h: t.h, proxyOf: func(r lockfile.Record) (string, error) {
+		if t.h.Dialer.StoreOf("", r.Proxy) != t.h.Dialer.StoreOf("", t.h.Dialer.URL) {
+			return "", nil
 		}
-		return recorded
+		return r.Proxy, nil
 	}}
 	t.debug(t.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
-		if in.Owner != t.owner || s.proxyOf(in.Proxy) == "" {
+		if proxy, _ := s.proxyOf(lockfile.Record{Proxy: in.Proxy}); in.Owner != t.owner || proxy == "" {
 			return false
 		}
 		done, err := s.settleIntent(ctx, in)

@@ -111,6 +111,9 @@ func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 			return advise(err, "handle %s is left as it is: release it again", tx.Path())
 		}
 	case r.RequestID != "" || len(r.Leases) > 0: // else it only had earlier releases
+		if _, err := g.h.Dialer.ProxyOf(r); err != nil {
+			return err
+		}
 		if err := g.begin(ctx, tx); err != nil {
 			return err
 		}
@@ -148,7 +151,7 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 	r := tx.Record
 	if !g.journaled && !g.h.Journal.Covers(r.RequestID) {
 		g.entry = rand.Text()
-		if err := g.h.Journal.Begin(ctx, r.Intent(g.entry, lockfile.KindRelease, tx.Path())); err != nil {
+		if err := g.h.Journal.Begin(ctx, g.h.Dialer.Own(r).Intent(g.entry, lockfile.KindRelease, tx.Path())); err != nil {
 			g.h.Reporter.Debugf("%v", err)
 			g.entry = ""
 		}

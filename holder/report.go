@@ -34,7 +34,11 @@ func (o Outcome) reportRequest(request string) *leaseapi.ReportRequest {
 func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)
 	defer cancel()
-	client, err := h.Dialer.Dial(ctx, h.Dialer.ProxyOf(r.Proxy))
+	proxy, err := h.Dialer.ProxyOf(r)
+	if err != nil {
+		return false, err
+	}
+	client, err := h.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return false, err
 	}

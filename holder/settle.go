@@ -21,11 +21,11 @@ import (
 func (h *Holder) settleDead(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, cleanup.SettleTime)
 	defer cancel()
-	s := &settling{h: h, proxyOf: func(recorded string) string {
-		if !dial.Same(recorded, proxy) {
-			return ""
+	s := &settling{h: h, proxyOf: func(r lockfile.Record) (string, error) {
+		if !dial.Same(r.Proxy, proxy) {
+			return "", nil
 		}
-		return proxy
+		return proxy, nil
 	}}
 	err := h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if !dial.Same(in.Proxy, proxy) {
@@ -55,9 +55,8 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 // settling settles intents of dead processes.
 type settling struct {
 	h *Holder
-	// proxyOf returns the proxy to ask about an entry, given the recorded one; "" leaves the
-	// entry for another time.
-	proxyOf func(recorded string) string
+	// proxyOf returns the proxy to ask about a record; "" leaves its entry for another time.
+	proxyOf func(lockfile.Record) (string, error)
 }
 
 // Settled is the result of settling an intent.
@@ -160,8 +159,11 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 // proxyFor returns the proxy to which a release is sent. It refuses other proxies than proxyOf
 // allows.
 func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
-	proxy := s.proxyOf(r.Proxy)
-	if proxy == "" {
+	proxy, err := s.proxyOf(r)
+	switch {
+	case err != nil:
+		return nil, err
+	case proxy == "":
 		return nil, errOtherProxy
 	}
 	return s.h.Dialer.DialFor(ctx, proxy, r)
@@ -170,7 +172,7 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
 // [errors.ErrUnsupported] if it is not known which leases the request got.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released []string, err error) {
-	r := lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Ask: leaseapi.Ask{Count: in.Count}}
+	r := s.h.Dialer.Seal(ctx, lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Ask: leaseapi.Ask{Count: in.Count}})
 	p, err := s.proxyFor(ctx, r)
 	if err != nil {
 		return nil, err

@@ -68,6 +68,7 @@ type Record struct {
 	Resizes int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them
 	Proxy   string `json:"proxy,omitempty"`   // URL
 	Store   string `json:"store,omitempty"`   // id of the proxy's store; see [Grant]
+	Seal    string `json:"seal,omitempty"`    // shows that the state directory knows RequestID and Proxy; see package dial
 	// Adapter is the id of the state directory whose adapter made the generations of the leases,
 	// since their proxy is of version 1; "": the proxy made them.
 	Adapter string `json:"adapter,omitempty"`

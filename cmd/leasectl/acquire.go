@@ -115,7 +115,9 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
 		o.repeat(record)
-		proxy = a.holder.ProxyOf(record)
+		if proxy, err = a.holder.ProxyOf(record); err != nil {
+			return err
+		}
 	case o.Type == "" && !errors.Is(err, fs.ErrNotExist):
 		return err // rather than an error about the missing --type
 	default: // no handle: an earlier acquire may have gone on without a lease

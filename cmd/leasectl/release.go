@@ -149,7 +149,11 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	if err != nil {
 		return err
 	}
-	if a.holder.ProxyOf(record) == "" {
+	proxy, err := a.holder.ProxyOf(record)
+	if err != nil {
+		return err
+	}
+	if proxy == "" {
 		a.dryRun("dry run: it would release %s", strings.Join(record.NamesInFile(), ", "))
 		return a.printReleased(nil)
 	}

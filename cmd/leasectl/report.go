@@ -91,9 +91,13 @@ func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, e
 			r.RequestID = os.Getenv("LEASECTL_REQUEST_ID")
 		}
 	}
+	proxy := ""
+	if err == nil {
+		proxy, err = a.holder.ProxyOf(r)
+	}
 	switch {
 	case err != nil:
-	case a.holder.ProxyOf(r) == "":
+	case proxy == "":
 		why = "no proxy is set (--proxy or $" + proxyVariable + ")"
 	case r.RequestID == "" && missing:
 		why = "handle " + handle.Path() + " does not exist"

@@ -145,9 +145,9 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 // proxyKnows returns the leases of a record that its proxy lists. It returns nil without an error
 // if no proxy is known, or if the proxy lists no leases, as one of version 1.
 func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.PoolLease, error) {
-	proxy := a.holder.ProxyOf(record)
-	if proxy == "" {
-		return nil, nil
+	proxy, err := a.holder.ProxyOf(record)
+	if err != nil || proxy == "" {
+		return nil, err
 	}
 	all, err := a.askPools(ctx, proxy)
 	if errors.Is(err, errors.ErrUnsupported) {

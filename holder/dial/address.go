@@ -76,7 +76,7 @@ func (a address) String() string {
 	return a.Address.String()
 }
 
-// Redacted returns r as it may be printed: without the passwords of proxies.
+// Redacted returns r as it may be printed: without the passwords of proxies, and its seal.
 func Redacted(r lockfile.Record) lockfile.Record {
 	hide := func(proxy, store *string) {
 		*proxy = proxyclient.Redacted(*proxy)
@@ -85,6 +85,7 @@ func Redacted(r lockfile.Record) lockfile.Record {
 		}
 	}
 	hide(&r.Proxy, &r.Store)
+	r.Seal = ""
 	r.Earlier = slices.Clone(r.Earlier)
 	for i := range r.Earlier {
 		hide(&r.Earlier[i].Proxy, &r.Earlier[i].Store)

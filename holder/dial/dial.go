@@ -99,13 +99,22 @@ func (d *Dialer) EndTokens() {
 	}
 }
 
-// ProxyOf returns the proxy to ask about a lease of a recorded proxy: the recorded one,
-// unless the user named another just now; "" if neither is known.
-func (d *Dialer) ProxyOf(recorded string) string {
-	if recorded == "" || d.Given {
+// ProxyOf returns the proxy to ask about what a handle's record holds or waits for: that of
+// [Dialer.Recorded], unless the user named another just now; "" if neither is known.
+func (d *Dialer) ProxyOf(r lockfile.Record) (string, error) {
+	if r.NamedProxy() == "" || d.Given {
+		return d.URL, nil
+	}
+	return d.Recorded(r)
+}
+
+// Noted is [Dialer.ProxyOf] for the proxy in a file of the state directory, such as an entry of
+// the journal: nobody else writes there.
+func (d *Dialer) Noted(proxy string) string {
+	if proxy == "" || d.Given {
 		return d.URL
 	}
-	return recorded
+	return proxy
 }
 
 // Name returns a proxy's address as a handle remembers it.
@@ -252,7 +261,11 @@ func elsewhere(what, why, recorded, asked string) error {
 
 // DialRecorded is DialFor at the proxy of a record, or at the one that the user named in its place.
 func (d *Dialer) DialRecorded(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
-	return d.DialFor(ctx, d.ProxyOf(r.Proxy), r)
+	proxy, err := d.ProxyOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return d.DialFor(ctx, proxy, r)
 }
 
 // source returns where TokenFrom gets tokens; nil: there is no TokenFrom. All clients share it. The

@@ -74,7 +74,11 @@ func (k *Keeper) Run(asked context.Context, ready func()) error {
 		return fmt.Errorf("handle %s does not hold request %s", k.Handle.Path(), k.Request)
 	}
 	k.record = record
-	p, err := k.Keepers.Dialer.Dial(ctx, k.Keepers.Dialer.ProxyOf(record.Proxy))
+	proxy, err := k.Keepers.Dialer.ProxyOf(record)
+	if err != nil {
+		return err
+	}
+	p, err := k.Keepers.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return err
 	}
@@ -82,7 +86,7 @@ func (k *Keeper) Run(asked context.Context, ready func()) error {
 		// The lease does not end by itself, and the owner process does not notice a kill of
 		// this process.
 		entry := rand.Text()
-		if err := k.Journal.Begin(ctx, record.Intent(entry, lockfile.KindKeep, k.Handle.Path())); err != nil {
+		if err := k.Journal.Begin(ctx, k.Keepers.Dialer.Own(record).Intent(entry, lockfile.KindKeep, k.Handle.Path())); err != nil {
 			return err
 		}
 		defer func() {
@@ -264,7 +268,7 @@ func (k *Keeper) release(ctx context.Context) error {
 func (k *Keeper) beginRelease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	if err := k.Journal.Begin(ctx, k.record.Intent(k.Request, lockfile.KindRelease, k.Handle.Path())); err != nil {
+	if err := k.Journal.Begin(ctx, k.Keepers.Dialer.Own(k.record).Intent(k.Request, lockfile.KindRelease, k.Handle.Path())); err != nil {
 		k.Keepers.Debugf("%v", err)
 	}
 }

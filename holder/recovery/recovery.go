@@ -307,13 +307,13 @@ func (r *recovery) removed(path, what string) {
 // place, did not answer, or answered only with errors.
 func (r *recovery) noteOutage(proxy string, err error) {
 	if out := proxyclient.Outage(err); out != nil {
-		r.outages[r.h.Dialer.ProxyOf(proxy)] = out
+		r.outages[r.h.Dialer.Noted(proxy)] = out
 	}
 }
 
 // outage returns why the proxy that is asked in the place of a recorded one must not be asked
 // again; nil if it was not asked yet, or answered.
-func (r *recovery) outage(proxy string) error { return r.outages[r.h.Dialer.ProxyOf(proxy)] }
+func (r *recovery) outage(proxy string) error { return r.outages[r.h.Dialer.Noted(proxy)] }
 
 // recoverHandles gives back what handles in the state directory say is being released.
 func (r *recovery) recoverHandles(ctx context.Context) error {

@@ -34,15 +34,15 @@ func (l lease) join(r lockfile.Round, p holder.Part) *holder.Lease {
 		}
 	}
 	grant.RequestID, grant.Units, grant.Unit, grant.TTL, grant.RenewEvery = r.RequestID, units, r.Unit, r.Granted, r.RenewEvery
-	return l.h.Join(handle, recordOf(r), grant, p)
+	return l.h.Join(handle, l.recordOf(r), grant, p)
 }
 
 // recordOf returns the record of the handle of a round.
-func recordOf(r lockfile.Round) lockfile.Record {
-	return lockfile.Record{
+func (l lease) recordOf(r lockfile.Round) lockfile.Record {
+	return l.h.Dialer.Seal(context.Background(), lockfile.Record{
 		State: lockfile.HandleHeld, RequestID: r.RequestID, Owner: r.Owner, Ask: leaseapi.Ask{Type: r.Type, Count: r.Count},
 		Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since,
-	}
+	})
 }
 
 // variablesOf returns the variables that the service of a round has announced.
@@ -108,7 +108,7 @@ func (l lease) releaseLease(ctx context.Context, r lockfile.Round) (released []s
 	if lockfile.Certain(r.Leases) {
 		same = func(r lockfile.Record) bool { return !r.Bare() } // a bare handle may be any text
 	}
-	return l.h.ReleaseAtPath(ctx, r.Handle, same, recordOf(r))
+	return l.h.ReleaseAtPath(ctx, r.Handle, same, l.recordOf(r))
 }
 
 // leftRound is a round whose last user has left it.

@@ -207,7 +207,7 @@ const confirmWithin = time.Second
 // renew renews a round once, for ttl, and writes the result into the record.
 func (l lease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) error {
 	failpoint.Here("round-renewal-unsent")
-	client, err := l.h.Dialer.Dial(ctx, l.h.Dialer.ProxyOf(r.Proxy))
+	client, err := l.h.Dialer.Dial(ctx, l.h.Dialer.Noted(r.Proxy))
 	if err != nil {
 		return err
 	}

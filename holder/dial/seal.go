@@ -1,0 +1,111 @@
+package dial
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/leasectl/leasectl/holder/usage"
+	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// A handle may come from a stranger: in a checkout, an artifact, a directory that steps share. Its
+// record names a proxy, and what is sent there has the user's token. So a record counts as ours only
+// if it has the seal of the state directory: the sum of its request id and its proxy under a key that
+// the state directory keeps. A seal needs no file of its own, and so leaves none.
+
+// sealKey is the content of the cell with the key.
+type sealKey struct {
+	Key []byte `json:"key"`
+}
+
+func (d *Dialer) keyCell() lockfile.Cell { return lockfile.CellIn(d.stateDir, "key") }
+
+// Seal returns r with the seal of the state directory. Without a key, as on a full disk, r has no seal, and
+// counts as anybody's record.
+func (d *Dialer) Seal(ctx context.Context, r lockfile.Record) lockfile.Record {
+	key, err := d.makeKey(ctx)
+	if err != nil {
+		d.report.Debugf("the record gets no seal: %v", err)
+		r.Seal = ""
+		return r
+	}
+	r.Seal = key.sum(r)
+	return r
+}
+
+// makeKey returns the key, and makes one if there is none.
+func (d *Dialer) makeKey(ctx context.Context) (key sealKey, err error) {
+	if found, err := d.keyCell().Read(&key); found || err != nil {
+		return key, err
+	}
+	if err := lockfile.MakeStateDir(d.stateDir); err != nil {
+		return key, err
+	}
+	err = d.keyCell().Update(ctx, func(tx *lockfile.CellTx) error {
+		if found, err := tx.Value(&key); found || err != nil {
+			return err
+		}
+		key.Key = []byte(rand.Text())
+		return tx.Set(key)
+	})
+	return key, err
+}
+
+func (k sealKey) sum(r lockfile.Record) string {
+	sum := hmac.New(sha256.New, k.Key)
+	sum.Write([]byte(r.RequestID + "\x00" + r.Proxy))
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// sealed tells whether r has the seal of the state directory.
+func (d *Dialer) sealed(r lockfile.Record) bool {
+	var key sealKey
+	if r.Seal == "" {
+		return false
+	}
+	found, err := d.keyCell().Read(&key)
+	return err == nil && found && len(key.Key) > 0 && hmac.Equal([]byte(r.Seal), []byte(key.sum(r)))
+}
+
+// Own returns r as a file of the state directory may have it: with the proxy that the user named, if r
+// is anybody's record of another. See [Dialer.Noted].
+func (d *Dialer) Own(r lockfile.Record) lockfile.Record {
+	if proxy, err := d.Recorded(r); err == nil {
+		r.Proxy = proxy
+	} else {
+		r.Proxy = d.URL
+	}
+	if name, err := d.Name(r.Proxy); r.Proxy != "" && err == nil {
+		r.Proxy = name
+	}
+	return r
+}
+
+// Recorded returns the proxy of a handle's record: the recorded one if the record is ours, else the one
+// of flags or environment if the record names the same. Any other is an error: a file must not say
+// where a token goes.
+func (d *Dialer) Recorded(r lockfile.Record) (string, error) {
+	recorded := r.NamedProxy()
+	named := ""
+	if d.URL != "" {
+		name, err := d.Name(d.URL)
+		if err != nil {
+			return "", err
+		}
+		named = name
+	}
+	switch {
+	case recorded == named || d.sealed(r):
+		return recorded, nil
+	case named == "":
+		return "", usage.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory: give --proxy if that is right", proxyclient.Redacted(recorded))
+	case Same(recorded, named):
+		return d.URL, nil
+	}
+	return "", usage.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory, and not %s: give --proxy with the one that is right",
+		proxyclient.Redacted(recorded), proxyclient.Redacted(named))
+}
