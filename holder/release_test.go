@@ -1,9 +1,7 @@
 package holder
 
 import (
-	"errors"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +10,6 @@ import (
 	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // A release does not write into a handle that it has begun if the journal says so already.
@@ -32,27 +29,6 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 		t.Errorf("the handle is %s, with %d journal entries, when the proxy is told: want held, and one", state, entries)
 	}
 	w.WantNothingLeft(l.handle, l.Names()...)
-}
-
-// A handle of an older program may owe leases to several proxies. If one of them is down, the others are told all the same.
-func TestReleaseTellsEachProxy(t *testing.T) {
-	w := newWorld(t)
-	down := holdertest.NewProxy(t)
-	down.Close()
-	handle := w.Handle("handle")
-	owed := func(request, proxy, name string) lockfile.Owed {
-		return lockfile.Owed{RequestID: request, Proxy: proxy, Leases: []lockfile.Lease{{Name: name, Generation: 1}}, Unsent: true}
-	}
-	first := owed("a", down.URL, "lease1")
-	w.Write(handle, lockfile.Record{State: lockfile.HandleReleasing, Earlier: []lockfile.Owed{first, owed("b", w.Proxy.URL, "lease2"), owed("c", down.URL, "lease3")}})
-
-	released, _, err := w.releaseHandle(holdertest.Within(t), handle, Anything)
-	if !slices.Equal(released, []string{"lease2"}) || !errors.Is(err, proxyclient.ErrUnreachable) {
-		t.Errorf("released %v, %v", released, err)
-	}
-	if left := w.record(handle); !slices.Equal(left.NamesInFile(), []string{"lease1", "lease3"}) {
-		t.Errorf("the handle is %+v", left)
-	}
 }
 
 // A lease that cannot be given back before the next attempt is named by the journal entry of the

@@ -75,8 +75,9 @@ func newGitlabRunner(t *testing.T, name, proxy, install string) *gitlabRunner {
 	for name := range of.IDTokens {
 		r.env = append(r.env, name+"=a-token-that-nobody-asks-for")
 	}
+	here := strings.NewReplacer("/tmp", r.dir, "$CI_JOB_ID", "7")
 	for name, value := range of.Variables {
-		r.env = append(r.env, name+"="+strings.ReplaceAll(value, "$CI_PROJECT_DIR", r.dir))
+		r.env = append(r.env, name+"="+here.Replace(value))
 	}
 	r.command("prepare.sh", "echo prepared")
 	r.command("install.sh", install)

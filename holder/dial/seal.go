@@ -6,8 +6,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 
-	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -61,6 +61,14 @@ func (k sealKey) sum(r lockfile.Record) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
+// knows tells whether this run has a client of a proxy: then it had good reason to make one, also if the
+// state directory has been removed since.
+func (d *Dialer) knows(proxy string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.clients[proxy] != nil
+}
+
 // sealed tells whether r has the seal of the state directory.
 func (d *Dialer) sealed(r lockfile.Record) bool {
 	var key sealKey
@@ -99,13 +107,13 @@ func (d *Dialer) Recorded(r lockfile.Record) (string, error) {
 		named = name
 	}
 	switch {
-	case recorded == named || d.sealed(r):
+	case recorded == named || d.knows(recorded) || d.sealed(r):
 		return recorded, nil
 	case named == "":
-		return "", usage.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory: give --proxy if that is right", proxyclient.Redacted(recorded))
+		return "", fmt.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory: give --proxy if that is right", proxyclient.Redacted(recorded))
 	case Same(recorded, named):
 		return d.URL, nil
 	}
-	return "", usage.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory, and not %s: give --proxy with the one that is right",
+	return "", fmt.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory, and not %s: give --proxy with the one that is right",
 		proxyclient.Redacted(recorded), proxyclient.Redacted(named))
 }
