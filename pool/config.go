@@ -16,8 +16,8 @@ const (
 	// DefaultMaxWaiters bounds memory: 10,000 waiters are more jobs than any
 	// pool serves in a day.
 	DefaultMaxWaiters = 10_000
-	// MaxCapacity is the most names one pool may have, and the most leases that one request
-	// gets: a higher number is more likely a typing error.
+	// MaxCapacity is the most names that a pool may have, the most leases of a counted pool that are
+	// held at once, which bounds memory, and so the most leases that one request gets.
 	MaxCapacity = 100_000
 )
 

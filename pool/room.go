@@ -27,7 +27,7 @@ func (p *pool) ceiling(overcommit bool) int {
 // configured, so the result may be negative.
 func (p *pool) free(overcommit bool) int {
 	units := p.ceiling(overcommit) - p.taken()
-	if p.counted() {
+	if p.counted() && p.leasesLeft() > 0 {
 		return units
 	}
 	return min(units, p.leasesLeft())
@@ -36,7 +36,7 @@ func (p *pool) free(overcommit bool) int {
 // leasesLeft returns how many leases can be granted beside those that are held.
 func (p *pool) leasesLeft() int {
 	if p.counted() {
-		return lastMadeUp - p.held.Len() - len(p.locks)
+		return MaxCapacity - p.held.Len() - len(p.locks)
 	}
 	return len(p.stock)
 }

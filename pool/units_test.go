@@ -271,15 +271,28 @@ func TestTooManyMadeUpNames(t *testing.T) {
 	must(t, set, 0, weighs("weighs", MaxUnits), "t-1")
 }
 
-// A counted pool grants only as many names as it has numbers: a name that is held, or that the
-// lock delay keeps, is not made up again.
-func TestMadeUpNamesRunOut(t *testing.T) {
+// A counted pool has no more leases at once than a listed pool may have names, however many units it
+// has: a request that would get more waits. A lock delay counts as a lease.
+func TestLeasesOfACountedPool(t *testing.T) {
 	p := counted(t, MaxUnits).types["t"]
 	r := &request{Request: Request{Ask: Ask{Count: 2}}, units: 2, pool: p}
 	for free, fits := range map[int]bool{2: true, 1: false, 0: false} {
-		p.locks = make([]*lock, lastMadeUp-free)
+		p.locks = make([]*lock, MaxCapacity-free)
 		if p.fits(r) != fits {
-			t.Errorf("with %d names left, two fit: %t", free, !fits)
+			t.Errorf("with %d leases left, two fit: %t", free, !fits)
 		}
+	}
+
+	set := counted(t, MaxUnits)
+	if leases, err := set.Acquire(0, Request{ID: "all", Type: "t", Ask: Ask{Count: MaxCapacity}}); err != nil || len(leases) != MaxCapacity {
+		t.Fatalf("%d leases, %v", len(leases), err)
+	}
+	must(t, set, 0, weighs("w", 1))
+	if st, _ := set.Status(0, "w"); st.Reason != "full" || st.Place != 1 {
+		t.Errorf("it waits: %+v", st)
+	}
+	set.Release(0, Ref{Name: "t-1"}, 0)
+	if st, _ := set.Status(0, "w"); st.State != StateGranted {
+		t.Errorf("a lease ended: %+v", st)
 	}
 }

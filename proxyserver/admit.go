@@ -68,14 +68,15 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
-// known notes that the sender of r is known: its connection is busy until the answer, and it may
+// known notes that the sender of r is known, by the id of the caller: its connection is busy until the answer, and it may
 // take its time for the body. Until then the connection may be closed for another one; if it was,
 // known ends the call.
-func (h *handler) known(w http.ResponseWriter, r *http.Request) {
+func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) {
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && !h.connections.Admit(conn) {
 		panic(http.ErrAbortHandler)
 	}
 	boundBody(w, r, bodyTime)
+	h.bodies.countBody(r, caller)
 	w.Header().Del("Connection")
 }
 
@@ -84,7 +85,7 @@ func (h *handler) known(w http.ResponseWriter, r *http.Request) {
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
 	c, refusal := h.identify(r)
 	if refusal == nil {
-		h.known(w, r)
+		h.known(c.id, w, r)
 		return c, true
 	}
 	h.refuse(w, r, refusal)

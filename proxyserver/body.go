@@ -54,6 +54,10 @@ func readBodyOf(w http.ResponseWriter, r *http.Request, most int64) (body []byte
 			fmt.Sprintf("the body has more than %d bytes", tooLarge.Limit))
 		return nil, false
 	}
+	if errors.Is(err, errBodies) {
+		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())
+		return nil, false
+	}
 	if err != nil {
 		badRequest(w, fmt.Errorf("read the body: %w", err))
 		return nil, false
@@ -85,7 +89,12 @@ func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() erro
 	if !ok {
 		return false
 	}
-	err := json.Unmarshal(body, req)
+	err := checkSize(body)
+	if err != nil {
+		badRequest(w, err)
+		return false
+	}
+	err = json.Unmarshal(body, req)
 	if err != nil {
 		err = errors.New("the body is not valid: " + leaseapi.Shorten(err.Error()))
 	} else {

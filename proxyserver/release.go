@@ -19,6 +19,10 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	if !ok {
 		return
 	}
+	if err := checkSize(body); err != nil {
+		badRequest(w, err)
+		return
+	}
 	if err := json.Unmarshal(body, req); err != nil {
 		http.Error(w, "the body is not valid: "+leaseapi.Shorten(err.Error()), http.StatusBadRequest)
 		return
@@ -27,6 +31,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		badRequest(w, err)
 		return
 	}
+	uniqueRelease(req)
 	var reply leaseapi.ReleaseReply
 	var ended pool.Lease // the lease whose peak req reports; zero: none
 	unknown := ""
@@ -95,6 +100,9 @@ func checkRelease(req *leaseapi.ReleaseRequest) error {
 	}
 	if slices.Contains(req.Names, "") {
 		return errors.New("a name is empty")
+	}
+	if n := len(req.RequestIDs); n > mostIDs {
+		return fmt.Errorf("%d request ids are too many: at most %d go into one release", n, mostIDs)
 	}
 	for _, id := range req.RequestIDs {
 		if err := leaseapi.CheckRequestID(id); err != nil {

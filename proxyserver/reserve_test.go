@@ -184,7 +184,6 @@ func TestReserveTakesAnOperator(t *testing.T) {
 func TestReleaseDoesNotReachAReservation(t *testing.T) {
 	for _, body := range []string{
 		`{"leases":[{"name":"q-0","generation":G}],"names":["q-0"],"owner":"ops"}`,
-		`{"names":["q-0","q-0"],"owner":"ops"}`,
 		`{"request_ids":["a"],"names":["q-0"],"owner":"ops"}`,
 	} {
 		_, red, _, ops := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})

@@ -121,16 +121,20 @@ func (l lines) reserved(what string, c *pool.Change) {
 		slog.Any("names", names{r.Name}), text("held_by", holder), ends, slog.String("reason", r.Reason))
 }
 
+// mostNamed is how many leases of a grant its line names.
+const mostNamed = 100
+
 func (l lines) grant(c *pool.Change) {
-	of, at := make(names, len(c.Leases)), make(generations, len(c.Leases))
-	for i, granted := range c.Leases {
+	shown := c.Leases[:min(len(c.Leases), mostNamed)]
+	of, at := make(names, len(shown)), make(generations, len(shown))
+	for i, granted := range shown {
 		of[i], at[i] = granted.Name, granted.Generation
 	}
 	first := c.Leases[0]
 	token, owner := pool.SplitOwner(first.Owner)
 	l.write(slog.LevelInfo, "granted",
 		slog.String("owner", owner), text("token", token), slog.String("type", first.Type), also(first.Ask),
-		slog.Any("names", of), slog.Any("generations", at),
+		slog.Any("names", of), slog.Any("generations", at), ifAny("not_named", len(c.Leases)-len(shown)),
 		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
 		units(first.Units), text("key", first.Key), keyMode(first.Ask), overcommit(first.Overcommit), ifAny("priority", first.Priority), ifAny("overtook", c.Overtook))
 }

@@ -16,9 +16,9 @@ import (
 const (
 	// sessionTime is how long a session lasts: a day of work.
 	sessionTime = 12 * time.Hour
-	// mostSessions bounds memory; beyond it the oldest session ends. Only a browser with a
-	// token can begin a session.
-	mostSessions = 1000
+	// mostSessions is how many sessions a token has; beyond it its oldest one ends. So nobody ends
+	// the sessions of others.
+	mostSessions = 100
 )
 
 // sessions are the sessions of browsers that showed a token. A session has the rights of
@@ -42,14 +42,20 @@ func (s *sessions) begin(t auth.Token, now time.Time) string {
 		s.byID = make(map[[sha256.Size]byte]session)
 	}
 	var oldest [sha256.Size]byte
+	own := 0
 	for id, other := range s.byID {
 		if !now.Before(other.ends) {
 			delete(s.byID, id)
-		} else if first, ok := s.byID[oldest]; !ok || other.ends.Before(first.ends) {
+			continue
+		}
+		if other.token.Sum != t.Sum {
+			continue
+		}
+		if own++; own == 1 || other.ends.Before(s.byID[oldest].ends) {
 			oldest = id
 		}
 	}
-	if len(s.byID) >= mostSessions {
+	if own >= mostSessions {
 		delete(s.byID, oldest)
 	}
 	value := rand.Text()

@@ -13,7 +13,7 @@ import (
 // tokenFile has two tokens of one name.
 const tokenFile = "red r-token-0123456789\nred other-token-0123456789\nops o-token-0123456789 admin\n"
 
-// A session ends with its time, and with its token. The number of sessions is bounded.
+// A session ends with its time, and with its token. The number of sessions of a token is bounded, and ends no other's.
 func TestSessions(t *testing.T) {
 	tokens, err := config.ParseTokens("t", []byte(tokenFile))
 	if err != nil {
@@ -48,11 +48,14 @@ func TestSessions(t *testing.T) {
 	if _, ok := s.find(value, among(other), now); ok {
 		t.Error("it outlives the role of its token")
 	}
-	first := s.begin(tokens[0], now)
+	first, others := s.begin(tokens[0], now), s.begin(tokens[2], now)
 	for i := range mostSessions {
-		s.begin(tokens[1], now.Add(time.Duration(i+1)))
+		s.begin(tokens[0], now.Add(time.Duration(i+1)))
 	}
-	if _, ok := s.find(first, among(tokens), now); ok || len(s.byID) > mostSessions {
-		t.Errorf("%d sessions", len(s.byID))
+	if _, ok := s.find(first, among(tokens), now); ok || len(s.byID) > mostSessions+1 {
+		t.Errorf("the oldest of a token with %d sessions did not end", len(s.byID)-1)
+	}
+	if _, ok := s.find(others, among(tokens), now); !ok {
+		t.Error("the logins of one token end a session of another")
 	}
 }

@@ -41,7 +41,7 @@ type Server interface {
 	CheckOrigin(r *http.Request) error
 	// Known notes that the sender of r is known. Until then its connection may be closed at any
 	// time, and its body must come at once.
-	Known(w http.ResponseWriter, r *http.Request)
+	Known(by auth.Token, w http.ResponseWriter, r *http.Request)
 	// ReadBody reads the body of r, in bounded time, and of at most so many bytes. It answers an
 	// error itself; then ok is false.
 	ReadBody(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool)
@@ -163,7 +163,7 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.askForToken(w, r)
 		return
 	}
-	u.server.Known(w, r)
+	u.server.Known(user, w, r)
 	switch op, isOperation := operationAt(r.URL.Path); {
 	case isOperation:
 		u.serveOperation(user, op, w, r)
