@@ -18,11 +18,11 @@ import (
 func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	s.Advance(now)
 	q = q.normal()
-	if r := s.requests[q.ID]; r != nil {
+	if r := s.requests.get(q.ID); r != nil {
 		return s.acquireAgain(r, q)
 	}
-	if s.ended.has(q.ID) {
-		return nil, s.ended.why(q.ID)
+	if e := s.ended.get(q.ID); e != nil {
+		return nil, e.why()
 	}
 	r, err := s.newRequest(q)
 	if err != nil {
@@ -197,7 +197,7 @@ type Stale struct {
 // request is the same request: it ends nothing, and nothing is stale.
 func (s *Set) Reacquire(now time.Duration, q Request, replaces []Ref) (leases []Lease, stale []Stale, err error) {
 	s.Advance(now)
-	if s.requests[q.ID] != nil || s.ended.has(q.ID) {
+	if s.requests.get(q.ID) != nil || s.ended.has(q.ID) {
 		leases, err = s.Acquire(now, q)
 		return leases, nil, err
 	}

@@ -129,7 +129,7 @@ func (c *crowd) String() string {
 		for _, other := range c.all {
 			fmt.Fprintf(&b, " %t%t", m.came < other.came, m.came < other.began)
 		}
-		if r := c.set.requests[m.ID]; r != nil {
+		if r := c.set.requests.get(m.ID); r != nil {
 			fmt.Fprintf(&b, " missed=%t active=%t/%d until=%v/%v", r.missed, r.active, r.activeCount, r.activeUntil-c.now, r.keptUntil-c.now)
 			if r.leader != nil {
 				b.WriteString(" follows " + r.leader.ID)
@@ -399,7 +399,7 @@ func (c *crowd) check() {
 	}
 	for _, w := range snap.Waiters {
 		durable := c.disk.waiters[w.ID]
-		if lead := c.set.requests[w.Follows]; lead != nil && lead.adopted {
+		if lead := c.set.requests.get(w.Follows); lead != nil && lead.adopted {
 			durable.Follows = w.Follows // noted when its leader is granted
 		}
 		if durable != w {

@@ -9,6 +9,7 @@ type Ended struct {
 	// Unconfirmed: its grant expired before a renewal confirmed it. Nobody gave the grant back
 	// or cancelled it.
 	Unconfirmed bool
+	Unseen      bool       // it was cancelled before it came: see [MaxUnseen]
 	Result      Result     // of the request that it had merged with; zero: it ended otherwise
 	Removed     string     // why an operator took it off the queue; empty: no operator did
 	Lease       EndedLease // the last lease that it held; zero: none
@@ -20,80 +21,141 @@ func (g *ledger) remember(e Ended) {
 	e.Until = later(g.now, EndedKept)
 	g.ended.push(e)
 	g.note(Remembered).Ended = e
-	for range g.ended.surplus() {
-		g.forget()
+	for t := g.ended.surplus(); t != nil; t = g.ended.surplus() {
+		g.forget(t)
+	}
+	if e.Unseen {
+		for t := g.ended.surplusUnseen(e.ID); t != nil; t = g.ended.surplusUnseen(e.ID) {
+			g.forget(t)
+		}
 	}
 }
 
-// forget forgets the id that ended first.
-func (g *ledger) forget() { g.note(Forgotten).Ended = g.ended.pop() }
+// forget forgets an id that has ended.
+func (g *ledger) forget(t *tombstone) {
+	g.ended.remove(t)
+	g.note(Forgotten).Ended = t.Ended
+}
 
 // tombstones are the ended request ids, in the order in which they are
 // forgotten, which is the order in which they ended.
 type tombstones struct {
-	ids       map[string]int // how many ended before this one, over all time
-	order     []Ended
-	forgotten int // how many were removed from order, over all time
-	limit     int
+	ids         byID[tombstone]
+	first, last *tombstone
+	count       int
+	unseen      map[string][]*tombstone // by caller, in the same order
+	limit       int
+	limitUnseen int // of one caller
+}
+
+// tombstone is one of them.
+type tombstone struct {
+	Ended
+	older, newer *tombstone
+	sameID       *tombstone // of another caller
 }
 
 func newTombstones() tombstones {
-	return tombstones{ids: make(map[string]int), limit: MaxEnded}
-}
-
-// surplus returns how many must be forgotten, since there are too many.
-func (t *tombstones) surplus() int { return max(0, len(t.order)-t.limit) }
-
-// due returns how many must be forgotten at now.
-func (t *tombstones) due(now time.Duration) (n int) {
-	for n < len(t.order) && t.order[n].Until <= now {
-		n++
+	return tombstones{
+		ids: newByID(
+			func(t *tombstone) string { return t.ID },
+			func(t *tombstone) **tombstone { return &t.sameID }),
+		unseen: make(map[string][]*tombstone),
+		limit:  MaxEnded, limitUnseen: MaxUnseen,
 	}
-	return n
 }
 
-func (t *tombstones) has(id string) bool {
-	_, ok := t.ids[id]
-	return ok
+// surplus returns the first one if there are too many.
+func (t *tombstones) surplus() *tombstone {
+	if t.count <= t.limit {
+		return nil
+	}
+	return t.first
 }
 
-// get returns the entry of an id, which must be there. It is valid until the next push.
-func (t *tombstones) get(id string) *Ended { return &t.order[t.ids[id]-t.forgotten] }
+// surplusUnseen returns the first one that the caller of an id cancelled before it came, if it
+// cancelled too many.
+func (t *tombstones) surplusUnseen(id string) *tombstone {
+	if own := t.unseen[CallerOf(id)]; len(own) > t.limitUnseen {
+		return own[0]
+	}
+	return nil
+}
+
+// due returns the first one if it must be forgotten at now.
+func (t *tombstones) due(now time.Duration) *tombstone {
+	if t.first == nil || t.first.Until > now {
+		return nil
+	}
+	return t.first
+}
+
+func (t *tombstones) has(id string) bool { return t.get(id) != nil }
+
+// get returns the entry of an id; nil if there is none.
+func (t *tombstones) get(id string) *tombstone { return t.ids.get(id) }
+
+// all returns a copy of all entries.
+func (t *tombstones) all() []Ended {
+	all := make([]Ended, 0, t.count)
+	for e := t.first; e != nil; e = e.newer {
+		all = append(all, e.Ended)
+	}
+	return all
+}
 
 // why returns the error of an acquire with an id that has ended.
-func (t *tombstones) why(id string) error {
-	e := t.get(id)
-	if e.Removed != "" {
-		return &RemovedError{e.Removed}
+func (t *tombstone) why() error {
+	if t.Removed != "" {
+		return &RemovedError{t.Removed}
 	}
-	if e.Result != 0 {
-		return &CoalescedError{e.Result}
+	if t.Result != 0 {
+		return &CoalescedError{t.Result}
 	}
-	if e.Unconfirmed {
+	if t.Unconfirmed {
 		return ErrUnconfirmed
 	}
 	return ErrEnded
 }
 
 func (t *tombstones) push(e Ended) {
-	t.ids[e.ID] = t.forgotten + len(t.order)
-	t.order = append(t.order, e)
-}
-
-// first returns the entry that is forgotten next; false if there is none.
-func (t *tombstones) first() (e Ended, ok bool) {
-	if len(t.order) == 0 {
-		return Ended{}, false
+	added := &tombstone{Ended: e, older: t.last}
+	if t.last == nil {
+		t.first = added
+	} else {
+		t.last.newer = added
 	}
-	return t.order[0], true
+	t.last = added
+	t.count++
+	t.ids.add(added)
+	if e.Unseen {
+		caller := CallerOf(e.ID)
+		t.unseen[caller] = append(t.unseen[caller], added)
+	}
 }
 
-// pop takes out the first entry; there must be one.
-func (t *tombstones) pop() Ended {
-	e := t.order[0]
-	t.order[0] = Ended{} // let go of its id
-	t.order = t.order[1:]
-	t.forgotten++
-	delete(t.ids, e.ID)
-	return e
+// remove takes e out. One that was unseen must be the first of its caller.
+func (t *tombstones) remove(e *tombstone) {
+	if e.older == nil {
+		t.first = e.newer
+	} else {
+		e.older.newer = e.newer
+	}
+	if e.newer == nil {
+		t.last = e.older
+	} else {
+		e.newer.older = e.older
+	}
+	e.older, e.newer = nil, nil
+	t.count--
+	t.ids.remove(e)
+	if e.Unseen {
+		caller := CallerOf(e.ID)
+		if own := t.unseen[caller]; len(own) == 1 {
+			delete(t.unseen, caller)
+		} else {
+			own[0] = nil // let go of it
+			t.unseen[caller] = own[1:]
+		}
+	}
 }

@@ -47,6 +47,81 @@ func TestEndedIDsAreBounded(t *testing.T) {
 	}
 }
 
+// What a caller cancels before it came is bounded for that caller alone, also after a restart: it makes
+// the server forget neither the ids of others nor its own requests that it has seen.
+func TestUnseenIDsAreBoundedByCaller(t *testing.T) {
+	a := func(id string) string { return BindID("a", id) }
+	set := one(t, 2)
+	if set.ended.limitUnseen != MaxUnseen {
+		t.Fatalf("the limit is %d", set.ended.limitUnseen)
+	}
+	set.ended.limitUnseen = 2
+	must(t, set, 0, req(a("seen")), "t-0")
+	for _, id := range []string{a("seen"), "1", BindID("b", "1"), a("1"), a("2"), a("3"), a("4")} {
+		set.Cancel(0, id)
+	}
+	mustRemember := func(set *Set, want map[string]bool) {
+		t.Helper()
+		for id, is := range want {
+			if set.ended.has(id) != is {
+				t.Errorf("%q is remembered: %t", id, !is)
+			}
+		}
+	}
+	mustRemember(set, map[string]bool{a("seen"): true, "1": true, BindID("b", "1"): true, a("1"): false, a("2"): false, a("3"): true, a("4"): true})
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 2)})
+	back.ended.limitUnseen = 1
+	back.Cancel(1*s, a("5"))
+	mustRemember(back, map[string]bool{a("seen"): true, "1": true, BindID("b", "1"): true, a("3"): false, a("4"): false, a("5"): true})
+	back.Advance(EndedKept)
+	mustRemember(back, map[string]bool{a("seen"): false, "1": false, a("5"): true})
+	back.Advance(EndedKept + 1*s)
+	if n := back.ended.count; n != 0 || back.ended.first != nil || back.ended.last != nil || len(back.ended.unseen) != 0 || len(back.ended.ids.first) != 0 {
+		t.Errorf("%d ids are left: %+v", n, back.ended)
+	}
+}
+
+// Requests of several callers may have the same id. Each is found by its own, and all by the plain one.
+func TestSameIDOfSeveralCallers(t *testing.T) {
+	set := one(t, 1)
+	callers := []string{"", "a", "b", CallerID("a", "issuer")}
+	for i, caller := range callers {
+		q := req(BindID(caller, "same"))
+		q.Owner = BindOwner(caller, "job")
+		if i == 0 {
+			must(t, set, 0, q, "t-0")
+		} else {
+			must(t, set, 0, q)
+		}
+	}
+	set.Acquire(0, Request{ID: "\x00same", Type: "t", Anonymous: true})
+	back := restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})
+	for _, set := range []*Set{set, back} {
+		if n := len(set.Called(0, "same")); n != len(callers) {
+			t.Errorf("%d of %d are found", n, len(callers))
+		}
+		for _, i := range []int{2, 0, 3, 1} {
+			id := BindID(callers[i], "same")
+			if !set.Known(0, id) || PlainID(id) != "same" {
+				t.Errorf("%q is not known", id)
+			}
+			set.Cancel(0, id)
+			if st, _ := set.Status(0, id); st.State != StateEnded {
+				t.Errorf("%q: %+v", id, st)
+			}
+		}
+		all := set.Called(0, "same")
+		for _, c := range all {
+			if !c.Ended {
+				t.Errorf("%+v has not ended", c)
+			}
+		}
+		if len(all) != len(callers) {
+			t.Errorf("%+v", all)
+		}
+	}
+}
+
 // A grant that was not confirmed ends with an error of its own, also after a restart; a grant
 // that was given back does not.
 func TestEndedUnconfirmed(t *testing.T) {
@@ -86,7 +161,7 @@ func BenchmarkEnded(b *testing.B) {
 		}
 	}
 	b.ReportMetric((heap()-before)/MaxEnded, "B/id")
-	b.ReportMetric(float64(len(set.ended.order)), "ids")
+	b.ReportMetric(float64(set.ended.count), "ids")
 }
 
 // Nothing comes between the end of a request and the change that it is remembered, so that a store

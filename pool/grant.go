@@ -77,7 +77,7 @@ func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 	if r.Anonymous {
 		id, ttl = "", r.TTL
 	} else {
-		g.requests[r.ID] = r
+		g.requests.add(r)
 	}
 	for seat := range r.allSeats {
 		p := seat.pool

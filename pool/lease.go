@@ -31,12 +31,16 @@ const (
 	KnownTolerance = 2 * time.Second
 	// MaxEnded is how many ended ids are remembered at most; beyond it the oldest are forgotten
 	// early. An id of 32 bytes takes 230 bytes of memory, or 300 with an owner of 70 bytes, and
-	// as many in a store. Two hours of 10,000 requests a second, or a client that cancels
-	// invented ids, would take 20 GB of each. A million take 300 MB, no more than a full queue
+	// as many in a store. Two hours of 10,000 requests a second would take 20 GB of
+	// each. A million take 300 MB, no more than a full queue
 	// does. They cover two hours at 140 requests a second, or 100 seconds at 10,000, which is
 	// still longer than a copy is under way. If a copy does come later, its grant is
 	// provisional.
 	MaxEnded = 1_000_000
+	// MaxUnseen is how many ids that were cancelled before they came are remembered of one caller;
+	// beyond it that caller's oldest are forgotten early. So a caller that cancels invented ids costs
+	// 3 MB, and makes the server forget nobody else's.
+	MaxUnseen = 10_000
 )
 
 // Lease is one name that is granted, with its units. Times are on the lease clock.
@@ -281,7 +285,7 @@ func (g *ledger) end(l *lease, why Reason) {
 		g.lose(r)
 	}
 	if len(r.leases) == 0 {
-		delete(g.requests, r.ID)
+		g.requests.remove(r)
 		g.remember(Ended{ID: r.ID, Unconfirmed: l.Provisional && why == Expired, Lease: g.settle(r, &l.Lease)})
 		g.conclude(r)
 	}

@@ -23,7 +23,7 @@ type ledger struct {
 	slots    map[string]*slot // by name: all names that are or were configured or held, and are not forgotten
 	recalled recalled         // names in no pool, in the order in which their slots are forgotten
 	named    map[string]int   // by type, the last name that was made up; also of types that are no longer configured
-	requests map[string]*request
+	requests byID[request]    // that wait or hold leases
 	ended    tombstones
 	pauses   map[string]Pause // by type; also of types that are no longer configured
 	timers   ordered[*timer]
@@ -44,10 +44,12 @@ func newLedger(now time.Duration, generation uint64) ledger {
 		slots:      make(map[string]*slot),
 		recalled:   recalled{limit: maxRecalled},
 		named:      make(map[string]int),
-		requests:   make(map[string]*request),
-		ended:      newTombstones(),
-		pauses:     make(map[string]Pause),
-		timers:     newTimers(),
+		requests: newByID(
+			func(r *request) string { return r.ID },
+			func(r *request) **request { return &r.sameID }),
+		ended:  newTombstones(),
+		pauses: make(map[string]Pause),
+		timers: newTimers(),
 	}
 }
 

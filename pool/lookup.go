@@ -83,7 +83,7 @@ type Place struct {
 // does not say why, or for how long.
 func (s *Set) Place(now time.Duration, id string) (Place, bool) {
 	s.Advance(now)
-	r := s.requests[id]
+	r := s.requests.get(id)
 	if r == nil || !r.queued() {
 		return Place{}, false
 	}
@@ -102,7 +102,7 @@ func (s *Set) Place(now time.Duration, id string) (Place, bool) {
 // no such request, or it has ended. After a restart the arrival of a request with leases is zero.
 func (s *Set) Request(now time.Duration, id string) (r Request, arrived time.Duration, ok bool) {
 	s.Advance(now)
-	if req := s.requests[id]; req != nil {
+	if req := s.requests.get(id); req != nil {
 		return req.Request, req.arrived, true
 	}
 	return Request{}, 0, false

@@ -188,10 +188,10 @@ func (s *Set) Move(now time.Duration, id string, priority int, act Act) (w Waite
 
 // waiterOf returns the request with that id, which waits.
 func (g *ledger) waiterOf(id string) (*request, error) {
-	r := g.requests[id]
+	r, e := g.requests.get(id), g.ended.get(id)
 	switch {
-	case r == nil && g.ended.has(id):
-		return nil, g.ended.why(id)
+	case r == nil && e != nil:
+		return nil, e.why()
 	case r == nil:
 		return nil, ErrUnknownRequest
 	case !r.queued():

@@ -66,7 +66,7 @@ func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (names []string, withdrawn int) {
 	s.Advance(now)
 	var waiting []*request
-	for _, r := range s.requests {
+	for r := range s.requests.all {
 		if r.queued() && meant(r.Owner) {
 			waiting = append(waiting, r)
 		}

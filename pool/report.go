@@ -31,21 +31,20 @@ func (s *Set) Report(now time.Duration, said Report) (bool, error) {
 // and are remembered; false for any other request.
 func (s *Set) HolderOf(now time.Duration, id string) (typ, owner string, ok bool) {
 	s.Advance(now)
-	switch r := s.requests[id]; {
-	case r != nil:
+	if r := s.requests.get(id); r != nil {
 		return r.Type, r.Owner, !r.queued()
-	case s.ended.has(id):
-		l := s.ended.get(id).Lease
-		return l.Type, l.Owner, l.Type != ""
+	}
+	if e := s.ended.get(id); e != nil {
+		return e.Lease.Type, e.Lease.Owner, e.Lease.Type != ""
 	}
 	return "", "", false
 }
 
 func (g *ledger) report(said Report) (bool, error) {
-	r := g.requests[said.RequestID]
+	r, e := g.requests.get(said.RequestID), g.ended.get(said.RequestID)
 	switch {
-	case r == nil && g.ended.has(said.RequestID):
-		return g.reportEnded(said)
+	case r == nil && e != nil:
+		return g.reportEnded(e, said)
 	case r == nil:
 		return false, ErrUnknownRequest
 	case r.queued() || r.Anonymous:
@@ -68,8 +67,7 @@ func (g *ledger) report(said Report) (bool, error) {
 }
 
 // reportEnded is report of a lease that has ended.
-func (g *ledger) reportEnded(said Report) (bool, error) {
-	e := g.ended.get(said.RequestID)
+func (g *ledger) reportEnded(e *tombstone, said Report) (bool, error) {
 	before := e.Lease
 	switch {
 	case before.Type == "":
@@ -79,7 +77,7 @@ func (g *ledger) reportEnded(said Report) (bool, error) {
 	}
 	e.Lease.Outcome = said.Outcome
 	c := g.note(ReportCounted)
-	c.Ended = *e
+	c.Ended = e.Ended
 	c.Reported = before.reported(said)
 	if p := g.types[before.Type]; p != nil {
 		g.count(p, before, said.Detail, func() {

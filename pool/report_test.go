@@ -62,7 +62,7 @@ func TestLimitRises(t *testing.T) {
 	}
 	end := func(id string, limit int) {
 		t.Helper()
-		set.Release(0, Ref{Name: set.requests[id].leases[0].Name}, 0)
+		set.Release(0, Ref{Name: set.requests.get(id).leases[0].Name}, 0)
 		if st := status(set); st.Limit != limit {
 			t.Fatalf("after %s the limit is %d, want %d", id, st.Limit, limit)
 		}

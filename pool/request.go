@@ -120,7 +120,8 @@ func (a *Ask) Set(to *leaseapi.Ask, weighted bool) (err error) {
 // one, or it gets [ErrConflict]. TTL and Try may differ, and so may the token of the Owner if
 // one of the two has none.
 type Request struct {
-	// ID is random, and made once per request: a request that arrives again has the same ID.
+	// ID is random, and made once per request: a request that arrives again has the same ID. It is
+	// bound to its caller: see [BindID].
 	// The caller chooses the IDs of anonymous requests, such that no client can send them.
 	ID    string
 	Type  string
@@ -240,7 +241,8 @@ func (q Request) saysCount() bool { return q.Count > 1 || q.Count == 1 && q.Weig
 // request is a request that waits, or was granted and has leases left.
 type request struct {
 	Request
-	units   int // how many it wants, fixed when it came, but for recount
+	units   int      // how many it wants, fixed when it came, but for recount
+	sameID  *request // of another caller
 	pool    *pool
 	slot    *slot  // the name that it wants; nil: any
 	key     *key   // while it is in the queue: its own, or that of the name; nil: it has none

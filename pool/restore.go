@@ -62,7 +62,7 @@ func New(configs []Config, snapshot Snapshot, aging time.Duration) (*Set, error)
 
 // Snapshot returns the durable state: the sum of the changes so far.
 func (s *Set) Snapshot() Snapshot {
-	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: slices.Clone(s.ended.order)}
+	snap := Snapshot{Clock: s.now, Generation: s.generation, Ended: s.ended.all()}
 	for _, p := range s.pools {
 		snap.Leases = append(snap.Leases, valuesOf(p.byGrant())...)
 		for _, r := range p.waiters() {
@@ -166,7 +166,7 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 		return cmp.Or(cmp.Compare(a.Until, b.Until), cmp.Compare(a.ID, b.ID))
 	})
 	for _, e := range ended {
-		if g.ended.has(e.ID) || g.requests[e.ID] != nil {
+		if g.ended.has(e.ID) || g.requests.get(e.ID) != nil {
 			return fmt.Errorf("request %q is there twice", e.ID)
 		}
 		g.ended.push(e)
@@ -178,7 +178,7 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 		switch {
 		case w.ID == "" || w.Type == "" || w.Units < 1:
 			return fmt.Errorf("waiter %+v is incomplete", w)
-		case g.ended.has(w.ID) || g.requests[w.ID] != nil:
+		case g.ended.has(w.ID) || g.requests.get(w.ID) != nil:
 			return fmt.Errorf("request %q is there twice", w.ID)
 		}
 		g.restoreWaiter(w)
@@ -204,7 +204,7 @@ func (g *ledger) restoreWaiter(w Waiter) {
 		r.slot = g.slot(w.Name)
 	}
 	r.rank, r.standing = g.bestRank(r)
-	g.restorePlace(r, g.requests[w.Follows])
+	g.restorePlace(r, g.requests.get(w.Follows))
 	if w.KeptUntil > 0 {
 		r.missed, r.activeUntil, r.keptUntil = true, w.HoldsUntil, w.KeptUntil
 		g.activate(r)
@@ -243,10 +243,10 @@ func (g *ledger) restoreLease(l Lease) {
 	p.rhythm.resume(&l, g.now)
 	var r *request
 	if l.RequestID != "" {
-		if r = g.requests[l.RequestID]; r == nil {
+		if r = g.requests.get(l.RequestID); r == nil {
 			asked := Request{ID: l.RequestID, Type: cmp.Or(l.AskedType, l.Type), Owner: l.Owner, TTL: l.TTL, Ask: l.Ask}
 			r = &request{Request: asked, pool: g.pool(asked.Type), said: l.Outcome, lost: l.OtherLost, units: max(l.Count, 1)}
-			g.requests[r.ID] = r
+			g.requests.add(r)
 		}
 	}
 	g.install(&lease{Lease: l, slot: g.slot(l.Name), pool: p, request: r})

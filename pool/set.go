@@ -44,8 +44,8 @@ func (s *Set) Advance(now time.Duration) {
 			panic("pool: a timer that went off is due again at once")
 		}
 	}
-	for range s.ended.due(s.now) {
-		s.forget()
+	for t := s.ended.due(s.now); t != nil; t = s.ended.due(s.now) {
+		s.forget(t)
 	}
 	s.serve()
 }
@@ -54,14 +54,16 @@ func (s *Set) Advance(now time.Duration) {
 // never.
 func (s *Set) Next() (time.Duration, bool) {
 	t, timed := s.timers.first()
-	e, ended := s.ended.first()
+	e := s.ended.first
 	switch {
-	case timed && ended:
+	case timed && e != nil:
 		return min(t.due, e.Until), true
 	case timed:
 		return t.due, true
+	case e != nil:
+		return e.Until, true
 	}
-	return e.Until, ended
+	return 0, false
 }
 
 // Busy returns how many leases are held and how many requests wait, over all

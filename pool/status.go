@@ -62,10 +62,10 @@ type Status struct {
 // Status returns where a request stands; false if the id is not known.
 func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	s.Advance(now)
-	r := s.requests[id]
+	r, e := s.requests.get(id), s.ended.get(id)
 	switch {
-	case r == nil && s.ended.has(id):
-		return Status{State: StateEnded, Why: s.ended.why(id)}, true
+	case r == nil && e != nil:
+		return Status{State: StateEnded, Why: e.why()}, true
 	case r == nil:
 		return Status{}, false
 	case !r.queued():

@@ -48,7 +48,7 @@ func (g *ledger) leave(r *request) {
 // It does nothing if the request does not wait.
 func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
 	s.Advance(now)
-	r := s.requests[id]
+	r := s.requests.get(id)
 	if r == nil || !r.queued() || r.attached == 0 {
 		return
 	}
@@ -72,7 +72,7 @@ func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
 // when the run began.
 func (s *Set) Withdraw(now time.Duration, id string) bool {
 	s.Advance(now)
-	r := s.requests[id]
+	r := s.requests.get(id)
 	if r == nil || !r.queued() || !r.lead().queued() {
 		return false
 	}
@@ -82,15 +82,15 @@ func (s *Set) Withdraw(now time.Duration, id string) bool {
 }
 
 // Cancel ends a request for good: it is taken off the queue, or its leases end. The id is
-// remembered for [EndedKept], even if it was never seen: a copy of the request that is still
-// under way gets [ErrEnded]. It returns the names that were held.
+// remembered for [EndedKept], even if it was never seen (but see [MaxUnseen]): a copy of the request
+// that is still under way gets [ErrEnded]. It returns the names that were held.
 func (s *Set) Cancel(now time.Duration, id string) (names []string) {
 	s.Advance(now)
-	r := s.requests[id]
+	r := s.requests.get(id)
 	switch {
 	case r == nil:
 		if !s.ended.has(id) {
-			s.remember(Ended{ID: id})
+			s.remember(Ended{ID: id, Unseen: true})
 		}
 	case r.queued():
 		s.dropForGood(r, ErrEnded, Ended{})
@@ -156,7 +156,7 @@ func (c *Change) WaitEndWhy() string {
 func (g *ledger) register(r *request) {
 	g.arrivals = max(g.arrivals, r.arrival)
 	r.timer.on = r
-	g.requests[r.ID] = r
+	g.requests.add(r)
 	g.waiting++
 }
 
@@ -164,7 +164,7 @@ func (g *ledger) register(r *request) {
 func (g *ledger) deregister(r *request) {
 	r.active = false
 	g.timers.remove(&r.timer)
-	delete(g.requests, r.ID)
+	g.requests.remove(r)
 	g.waiting--
 }
 

@@ -34,6 +34,9 @@ type endedRecord struct {
 // unconfirmedValue is the value of a request whose lease nobody confirmed in time.
 const unconfirmedValue = "unconfirmed"
 
+// unseenValue is the value of a request that was cancelled before it came.
+const unseenValue = "unseen"
+
 // removedPrefix begins the value of a request that an operator removed; the operator's
 // reason follows.
 const removedPrefix = "removed: "
@@ -64,6 +67,8 @@ func endedValue(e pool.Ended) ([]byte, error) {
 		return endedLease(e)
 	case e.Unconfirmed:
 		return []byte(unconfirmedValue), nil
+	case e.Unseen:
+		return []byte(unseenValue), nil
 	case e.Removed != "":
 		return []byte(removedPrefix + e.Removed), nil
 	case e.Result != 0:
@@ -111,6 +116,7 @@ func ended(key, payload []byte) (pool.Ended, error) {
 		return e, err
 	}
 	e.Unconfirmed = string(payload) == unconfirmedValue
+	e.Unseen = string(payload) == unseenValue
 	if why, removed := strings.CutPrefix(string(payload), removedPrefix); removed {
 		e.Removed = why
 	}
