@@ -63,6 +63,10 @@ const HeaderCall = "Leasectl-Call"
 // with [ProblemBadRequest]. A changed body is no valid JSON.
 const HeaderCheck = "Leasectl-Check"
 
+// ParamCaller is a query parameter of GET [PathRequests]: the name of the caller, if several have a
+// request with the id.
+const ParamCaller = "caller"
+
 // Query parameters of an acquire. Type and count are version 1.
 const (
 	ParamType      = "type"

@@ -39,7 +39,8 @@ type BreakRequest struct {
 // it comes back later.
 type RemoveRequest struct {
 	RequestID string `json:"request_id"`
-	Reason    string `json:"reason"` // must not be empty
+	Caller    string `json:"caller,omitempty"` // the name of the caller, if several have a request with the id
+	Reason    string `json:"reason"`           // must not be empty
 }
 
 // RemoveReply is the answer 200 to a remove. The answer to a second copy of the request
@@ -56,8 +57,9 @@ type RemoveReply struct {
 // counts as if the waiter had asked for it, also after a restart.
 type MoveRequest struct {
 	RequestID string `json:"request_id"`
-	Priority  int    `json:"priority"` // see [CheckPriority]
-	Reason    string `json:"reason"`   // for the log; must not be empty
+	Caller    string `json:"caller,omitempty"` // as in [RemoveRequest]
+	Priority  int    `json:"priority"`         // see [CheckPriority]
+	Reason    string `json:"reason"`           // for the log; must not be empty
 }
 
 // MoveReply is the answer 200 to a move.
@@ -140,6 +142,7 @@ const (
 	ProblemUnknownType  = "urn:leasectl:problem:unknown-type" // 404: there is no pool of this type; to an acquire the answer is plain text
 	ProblemRemoved      = "urn:leasectl:problem:removed"      // 410, to an acquire: an operator took the request off the queue
 	ProblemNotQueued    = "urn:leasectl:problem:not-queued"   // 409: the request does not wait
+	ProblemSeveral      = "urn:leasectl:problem:several"      // 409: several callers have a request with the id
 	ProblemNoStore      = "urn:leasectl:problem:no-store"     // 409: the server's state is in memory only
 )
 

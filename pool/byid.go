@@ -3,6 +3,7 @@ package pool
 import (
 	"iter"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -120,4 +121,40 @@ func (s *Set) Called(now time.Duration, plain string) (all []Called) {
 	}
 	slices.SortFunc(all[live:], byID)
 	return all
+}
+
+// One returns the request that people mean by an id which all of called have: that of a caller with
+// this name or id, or of any caller if it is empty. Of several, it is the only one that has not ended.
+// It returns [ErrUnknownRequest] if there is none, or an error that names the callers if there are
+// several.
+func One(called []Called, caller string) (Called, error) {
+	var of []Called
+	for _, c := range called {
+		id := CallerOf(c.ID)
+		if name, _, _ := strings.Cut(id, issuerSeparator); caller == "" || caller == id || caller == name {
+			of = append(of, c)
+		}
+	}
+	if live := slices.IndexFunc(of, func(c Called) bool { return c.Ended }); live > 0 {
+		of = of[:live]
+	}
+	switch len(of) {
+	case 0:
+		return Called{}, ErrUnknownRequest
+	case 1:
+		return of[0], nil
+	}
+	var names []string
+	for _, c := range of {
+		name, _, _ := strings.Cut(CallerOf(c.ID), issuerSeparator)
+		names = append(names, strconv.Quote(name))
+	}
+	return Called{}, &SeveralError{strings.Join(slices.Compact(names), ", ")}
+}
+
+// SeveralError says which callers have a request of the same id.
+type SeveralError struct{ Callers string }
+
+func (e *SeveralError) Error() string {
+	return "several callers have a request with this id: say of which one, with caller: " + e.Callers
 }

@@ -78,6 +78,7 @@ var allWords = []words{
 	{paths: []string{leaseapi.PathReserve}, field: "reservation", problems: []string{leaseapi.ProblemReserved}},
 	{paths: []string{leaseapi.PathBreak, leaseapi.PathReserve, leaseapi.PathAcquire}, problems: []string{leaseapi.ProblemUnknownName}},
 	{paths: []string{leaseapi.PathRemove}, problems: []string{leaseapi.ProblemNotQueued}},
+	{paths: []string{leaseapi.PathRequests, leaseapi.PathRemove, leaseapi.PathMove}, problems: []string{leaseapi.ProblemSeveral}},
 	{paths: []string{leaseapi.PathPause, leaseapi.PathResume}, problems: []string{leaseapi.ProblemUnknownType}},
 	{paths: []string{leaseapi.PathBackup}, problems: []string{leaseapi.ProblemNoStore}},
 	{paths: []string{leaseapi.PathPools}, field: "pools"},

@@ -309,23 +309,23 @@ func (c *Client) Resume(ctx context.Context, typ string) (reply leaseapi.PauseRe
 }
 
 // Remove takes a waiter off the queue. The waiter's client is told reason ([ErrRemoved]).
-func (c *Client) Remove(ctx context.Context, requestID, reason string) (reply leaseapi.RemoveReply, err error) {
-	err = c.operate(ctx, "remove", leaseapi.PathRemove, leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}, &reply)
+func (c *Client) Remove(ctx context.Context, req leaseapi.RemoveRequest) (reply leaseapi.RemoveReply, err error) {
+	err = c.operate(ctx, "remove", leaseapi.PathRemove, req, &reply)
 	if errors.Is(err, ErrUnknownRequest) {
-		err = fmt.Errorf("%w %s", err, requestID)
+		err = fmt.Errorf("%w %s", err, req.RequestID)
 	}
 	makePrintable(&reply.Owner, &reply.Token, &reply.Type)
 	return reply, err
 }
 
 // Move gives a waiter another priority. Its reason is for the server's log.
-func (c *Client) Move(ctx context.Context, requestID string, priority int, reason string) (reply leaseapi.MoveReply, err error) {
+func (c *Client) Move(ctx context.Context, req leaseapi.MoveRequest) (reply leaseapi.MoveReply, err error) {
 	if err := c.ensureWire(ctx, leaseapi.WireSwaps, "a move", &patience{limits: usualLimits}); err != nil {
 		return reply, fmt.Errorf("move: %w", err)
 	}
-	err = c.operate(ctx, "move", leaseapi.PathMove, leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason}, &reply)
+	err = c.operate(ctx, "move", leaseapi.PathMove, req, &reply)
 	if errors.Is(err, ErrUnknownRequest) {
-		err = fmt.Errorf("%w %s", err, requestID)
+		err = fmt.Errorf("%w %s", err, req.RequestID)
 	}
 	makePrintable(&reply.Owner, &reply.Token, &reply.Type)
 	return reply, err

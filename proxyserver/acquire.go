@@ -67,7 +67,7 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		return nil, false
 	}
 	p.came = time.Now()
-	p.Owner = pool.BindOwner(c.id, p.Owner)
+	p.by, p.Owner = c, pool.BindOwner(c.id, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.
 	if _, ok := readBody(w, r); !ok {
@@ -144,7 +144,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 		w.Header().Set("Connection", "close")
 		problem(w, http.StatusUnauthorized, leaseapi.ProblemUnauthorized, err.Error())
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
-		reply := queuedReply(t.clock, p.ID, *out.status)
+		reply := queuedReply(t.clock, pool.PlainID(p.ID), *out.status)
 		reply.Stale = lostOf(p.stale)
 		answer(w, http.StatusAccepted, reply)
 	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
@@ -233,7 +233,7 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 		return reply
 	}
 	if !p.Anonymous {
-		reply.RequestID = p.ID
+		reply.RequestID = pool.PlainID(p.ID)
 	}
 	reply.Leases, reply.Unit, reply.Stale = leasesOf(leases, p.counted), p.unit, lostOf(p.stale)
 	if p.wire > 0 {

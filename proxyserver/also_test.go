@@ -125,7 +125,8 @@ func TestAlsoAgainAfterLongerNames(t *testing.T) {
 	}
 }
 
-// A caller releases by its id only a request all of whose types it may act on.
+// Of the requests from before a server asked for tokens, a caller means by an id only one all of whose
+// types it may act on.
 func TestReleaseOfSeveralNeedsEachPool(t *testing.T) {
 	set, err := pool.New(threePools(), pool.Snapshot{}, 0)
 	if err != nil {
@@ -136,8 +137,8 @@ func TestReleaseOfSeveralNeedsEachPool(t *testing.T) {
 	}
 	for pools, allowed := range map[string]bool{"a": false, "b": false, "a b": true} {
 		c := callerOf(auth.Caller{Name: "job", Rights: auth.Rights{Pools: strings.Fields(pools)}})
-		if err := c.mayRelease(set, 0, &leaseapi.ReleaseRequest{RequestIDs: []string{"r"}}); (err == nil) != allowed {
-			t.Errorf("of %s: %v", pools, err)
+		if id := c.ownRequest(set, 0, "r"); (id == "r") != allowed {
+			t.Errorf("of %s: %q", pools, id)
 		}
 	}
 }

@@ -133,6 +133,7 @@ var titles = map[string]string{
 	leaseapi.ProblemUnknownType:    "no such pool",
 	leaseapi.ProblemRemoved:        "removed by an operator",
 	leaseapi.ProblemNotQueued:      "not queued",
+	leaseapi.ProblemSeveral:        "several requests",
 	leaseapi.ProblemNoStore:        "no store",
 	leaseapi.ProblemNotLeader:      "another server leads",
 	leaseapi.ProblemExhausted:      "nothing that fits is free",

@@ -60,16 +60,17 @@ func (c caller) mayOperate(what string) error {
 // mayOperateOn returns an error if c, an operator, may not do so in the pool of a type.
 func (c caller) mayOperateOn(typ string) error { return forbid(c.CheckPool(typ)) }
 
-// mayOperateOnWaiter returns an error if c, an operator, may not operate on a request.
-func (c caller) mayOperateOnWaiter(set *pool.Set, now time.Duration, id string) error {
-	if c.hidesRequest(set, now, id) {
-		return pool.ErrUnknownRequest
+// mayOperateOnWaiter returns the id in the pools of a request that c, an operator, means by an id and
+// the name of a caller, which may be empty; or an error if c may not operate on it.
+func (c caller) mayOperateOnWaiter(set *pool.Set, now time.Duration, id, by string) (string, error) {
+	one, err := c.seenRequest(set, now, id, by)
+	if err != nil {
+		return "", err
 	}
-	q, _, known := set.Request(now, id)
-	if known && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.MayUse(typ) }) {
-		return forbiddenError("request " + id + " waits for another pool too, which " + c.Name + " may not use")
+	if slices.ContainsFunc(one.Types, func(typ string) bool { return !c.MayUse(typ) }) {
+		return "", forbiddenError("request " + id + " waits for another pool too, which " + c.Name + " may not use")
 	}
-	return nil
+	return one.ID, nil
 }
 
 // mayOperateOnAll returns an error if c may not do what, which concerns all pools.
@@ -114,10 +115,36 @@ func (c caller) hides(set *pool.Set, now time.Duration, name string) bool {
 	return known && !c.MayUse(typ)
 }
 
-// hidesRequest reports whether c may not know of a request: it is another's, and c sees none of its pools.
-func (c caller) hidesRequest(set *pool.Set, now time.Duration, id string) bool {
-	q, _, known := set.Request(now, id)
-	return known && !slices.ContainsFunc(q.Types(), func(typ string) bool { return c.sees(typ, q.Owner) })
+// ownRequest returns the id in the pools of the request that c calls id: its own. If it has none of that
+// id, it is one from before the server asked for tokens, if c may act on that; and on a server that asks
+// for none, that of any caller. Another caller's is to it like one that never was.
+func (c caller) ownRequest(set *pool.Set, now time.Duration, id string) string {
+	own := pool.BindID(c.id, id)
+	if set.Known(now, own) {
+		return own
+	}
+	for _, other := range set.Called(now, id) {
+		bound := pool.CallerOf(other.ID) != ""
+		if c.id == "" || !bound && other.Types != nil && !slices.ContainsFunc(other.Types, func(typ string) bool { return !c.may(typ, other.Owner) }) {
+			return other.ID
+		}
+	}
+	return own
+}
+
+// seenRequest returns the request that c means by an id, and by the name of a caller, which may be
+// empty: a job its own, others one of the pools that they see. An error of [pool.One] says why there is
+// not one.
+func (c caller) seenRequest(set *pool.Set, now time.Duration, id, by string) (pool.Called, error) {
+	called := set.Called(now, id)
+	hidden := func(q pool.Called) bool {
+		return c.Pools != nil && !slices.ContainsFunc(q.Types, func(typ string) bool { return c.sees(typ, q.Owner) })
+	}
+	if c.id != "" && c.Role == auth.RoleJob {
+		own := c.ownRequest(set, now, id)
+		hidden = func(q pool.Called) bool { return q.ID != own }
+	}
+	return pool.One(slices.DeleteFunc(called, hidden), by)
 }
 
 // refTo returns what c means by a lease.
@@ -142,12 +169,6 @@ func (e forbiddenError) Error() string { return string(e) }
 func (c caller) mayRelease(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) error {
 	if c.id == "" {
 		return nil
-	}
-	for _, id := range req.RequestIDs {
-		q, _, known := set.Request(now, id)
-		if known && !c.hidesRequest(set, now, id) && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.may(typ, q.Owner) }) {
-			return forbiddenRequest(id)
-		}
 	}
 	for _, name := range req.Names {
 		if c.hides(set, now, name) {
@@ -194,10 +215,6 @@ func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lea
 
 func forbiddenLease(name string) error {
 	return forbiddenError(fmt.Sprintf("lease %q was acquired by another caller", name))
-}
-
-func forbiddenRequest(id string) error {
-	return forbiddenError(fmt.Sprintf("request %q was made by another caller", id))
 }
 
 // refOf returns what c means by a bare name: the lease of that name, or, if an owner is

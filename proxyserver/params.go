@@ -29,6 +29,7 @@ type acquireRequest struct {
 	pool.Request               // Anonymous if it has no request id
 	ours         bool          // it has a parameter that version 1 does not have
 	wait         time.Duration // how long it may wait from now on; negative: not said
+	by           caller        // who makes it
 	crowded      bool          // its connection is needed for others
 	replaces     []pool.Ref    // leases of its owner that end when it is taken
 

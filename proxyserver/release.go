@@ -168,9 +168,7 @@ func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseR
 		_, meant[i].reserved = reservedBy(set, now, name, req.Owner)
 	}
 	for _, id := range req.RequestIDs {
-		if !c.hidesRequest(set, now, id) {
-			reply.Released = append(reply.Released, set.Cancel(now, id)...)
-		}
+		reply.Released = append(reply.Released, set.Cancel(now, c.ownRequest(set, now, id))...)
 	}
 	answered := func(l leaseapi.Lease, ref pool.Ref, why pool.Reason, ended bool) {
 		if why != "" {

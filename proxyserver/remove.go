@@ -24,14 +24,17 @@ func (h *handler) serveRemove(c caller, w http.ResponseWriter, r *http.Request) 
 }
 
 func checkRemove(req leaseapi.RemoveRequest) error {
-	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), checkReason(req.Reason))
+	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), leaseapi.CheckOwner(req.Caller), checkReason(req.Reason))
 }
 
-// refuseWaiter answers an operator's call about a request that does not wait.
+// refuseWaiter answers a call about a request that is not known or does not wait.
 func (h *handler) refuseWaiter(w http.ResponseWriter, id string, err error) {
+	several, _ := errors.AsType[*pool.SeveralError](err)
 	switch {
 	case errors.Is(err, pool.ErrUnknownRequest):
 		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+id+" is known")
+	case several != nil:
+		problem(w, http.StatusConflict, leaseapi.ProblemSeveral, err.Error())
 	case errors.Is(err, pool.ErrNotQueued):
 		problem(w, http.StatusConflict, leaseapi.ProblemNotQueued, err.Error())
 	case errors.Is(err, pool.ErrEnded):
@@ -46,10 +49,11 @@ func (h *handler) remove(c caller, req leaseapi.RemoveRequest) (leaseapi.RemoveR
 	var removed pool.Request // zero: an earlier copy of req removed it
 	t := h.term()
 	err := t.attempt(func(set *pool.Set, now time.Duration) (err error) {
-		if err := c.mayOperateOnWaiter(set, now, req.RequestID); err != nil {
+		id, err := c.mayOperateOnWaiter(set, now, req.RequestID, req.Caller)
+		if err != nil {
 			return err
 		}
-		removed, err = set.Remove(now, req.RequestID, c.act(req.Reason))
+		removed, err = set.Remove(now, id, c.act(req.Reason))
 		if already, ok := errors.AsType[*pool.RemovedError](err); ok && already.Reason == req.Reason {
 			return nil
 		}

@@ -17,9 +17,7 @@ func (h *handler) serveReport(c caller, w http.ResponseWriter, r *http.Request) 
 	}
 	var counts bool
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
-		if err = c.mayReport(set, now, req); err == nil {
-			counts, err = report(set, now, req)
-		}
+		counts, err = c.report(set, now, req)
 		return err
 	})
 	switch {
@@ -38,28 +36,17 @@ func checkReport(req leaseapi.ReportRequest) error {
 	return cmp.Or(leaseapi.CheckRequestID(req.RequestID), leaseapi.CheckOutcome(req.Outcome), leaseapi.CheckDetail(req.Detail))
 }
 
-// mayReport returns an error if c may not report on a request: another caller holds its
-// lease, or held it.
-func (c caller) mayReport(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) error {
-	typ, owner, known := set.HolderOf(now, req.RequestID)
-	switch {
-	case c.hidesRequest(set, now, req.RequestID), known && !c.sees(typ, owner):
-		return pool.ErrUnknownRequest
-	case known && !c.may(typ, owner):
-		return forbiddenRequest(req.RequestID)
-	}
-	return nil
-}
-
-func report(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) (bool, error) {
-	return set.Report(now, pool.Report{RequestID: req.RequestID, Outcome: pool.OutcomeOf(req.Outcome), Detail: req.Detail})
+// report applies a report of c, which holds the lease of its request, or held it.
+func (c caller) report(set *pool.Set, now time.Duration, req leaseapi.ReportRequest) (bool, error) {
+	id := c.ownRequest(set, now, req.RequestID)
+	return set.Report(now, pool.Report{RequestID: id, Outcome: pool.OutcomeOf(req.Outcome), Detail: req.Detail})
 }
 
 // reportReleased applies the report that a release carries. A report that is not valid or
 // not allowed is ignored: the lease must end in any case.
 func (c caller) reportReleased(set *pool.Set, now time.Duration, req *leaseapi.ReportRequest) {
-	if req != nil && checkReport(*req) == nil && c.mayReport(set, now, *req) == nil {
-		report(set, now, *req)
+	if req != nil && checkReport(*req) == nil {
+		c.report(set, now, *req)
 	}
 }
 

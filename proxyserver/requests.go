@@ -18,23 +18,25 @@ func (h *handler) serveRequest(c caller, w http.ResponseWriter, r *http.Request)
 		return
 	}
 	var st pool.Status
-	var known bool
 	var counted countedTypes
 	t := h.term()
-	err := t.do(func(set *pool.Set, now time.Duration) {
-		st, known = set.Status(now, id)
+	err := t.attempt(func(set *pool.Set, now time.Duration) error {
+		one, err := c.seenRequest(set, now, id, r.URL.Query().Get(leaseapi.ParamCaller))
+		if err != nil {
+			return err
+		}
+		if slices.ContainsFunc(one.Types, func(typ string) bool { return !c.sees(typ, one.Owner) }) {
+			return pool.ErrUnknownRequest
+		}
+		st, _ = set.Status(now, one.ID)
 		for _, l := range st.Leases {
 			counted = append(counted, countedOf(set, []string{l.Type})...)
 		}
-		if q, _, ok := set.Request(now, id); ok && slices.ContainsFunc(q.Types(), func(typ string) bool { return !c.sees(typ, q.Owner) }) {
-			known = false
-		}
+		return nil
 	})
 	switch {
 	case err != nil:
-		unavailable(w, err)
-	case !known:
-		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownRequest, "no request "+id+" is known")
+		h.refuseWaiter(w, id, err)
 	default:
 		answer(w, http.StatusOK, requestReply(t.clock, id, st, counted))
 	}
@@ -50,7 +52,7 @@ func requestReply(clock clock, id string, st pool.Status, counted countedTypes) 
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
 		Limit:     limitOf(st.Limit, st.Capacity),
-		Follows:   st.Follows,
+		Follows:   pool.PlainID(st.Follows),
 		Order:     orderOf(st.Order),
 		Oldest:    oldestLease(clock, st),
 	}

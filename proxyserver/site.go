@@ -59,8 +59,7 @@ func (s site) Resume(by auth.Token, typ, reason string) error {
 	return err
 }
 
-func (s site) Remove(by auth.Token, requestID, reason string) error {
-	req := leaseapi.RemoveRequest{RequestID: requestID, Reason: reason}
+func (s site) Remove(by auth.Token, req leaseapi.RemoveRequest) error {
 	if err := checkRemove(req); err != nil {
 		return err
 	}
@@ -68,8 +67,7 @@ func (s site) Remove(by auth.Token, requestID, reason string) error {
 	return err
 }
 
-func (s site) Move(by auth.Token, requestID string, priority int, reason string) error {
-	req := leaseapi.MoveRequest{RequestID: requestID, Priority: priority, Reason: reason}
+func (s site) Move(by auth.Token, req leaseapi.MoveRequest) error {
 	if err := checkMove(req); err != nil {
 		return err
 	}

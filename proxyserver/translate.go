@@ -178,7 +178,7 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Key:     w.Key,
 		KeyMode: keyMode(w.ReadsKey),
 		Name:    w.Name,
-		Follows: w.Follows,
+		Follows: pool.PlainID(w.Follows),
 		Age:     leaseapi.Duration(round(clock.since(w.Arrived))),
 		Since:   clock.wall(w.Arrived),
 		Reason:  reasonFor(w.Reason, w.Name, w.KeyHolder),
@@ -186,7 +186,7 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Order:   orderOf(w.Order),
 	}
 	if !w.Anonymous {
-		wire.RequestID = w.ID
+		wire.RequestID = pool.PlainID(w.ID)
 	}
 	wire.Estimate, wire.EstimateMax = estimates(w.Estimate, w.EstimateMax)
 	return wire

@@ -79,7 +79,7 @@ func TestPageOperations(t *testing.T) {
 		}
 	}
 	offered := admin.page("/ui/pools/q")
-	for _, link := range []string{`href="/ui/pause?type=q"`, `href="/ui/remove?request=waits"`, `href="/ui/move?priority=0&amp;request=waits"`, `href="/ui/break?generation=` + num(held.Generation) + `&amp;name=q-0"`} {
+	for _, link := range []string{`href="/ui/pause?type=q"`, `href="/ui/remove?caller=red&amp;request=waits"`, `href="/ui/move?caller=red&amp;priority=0&amp;request=waits"`, `href="/ui/break?generation=` + num(held.Generation) + `&amp;name=q-0"`} {
 		if !strings.Contains(offered, link) {
 			t.Errorf("the page does not offer %s", link)
 		}

@@ -64,6 +64,8 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 		if r.Anonymous {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
+		} else {
+			r.ID = r.by.ownRequest(set, now, r.ID)
 		}
 		r.counted, r.unit = countedOf(set, r.Types()), set.Unit(r.Type)
 		if r.ours { // clients of version 1 read answers of any size, with the names alone

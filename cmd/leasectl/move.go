@@ -11,8 +11,7 @@ import (
 )
 
 func newMoveCommand(a *app) *cobra.Command {
-	var reason string
-	var priority int
+	var req leaseapi.MoveRequest
 	cmd := &cobra.Command{
 		Use:   "move REQUEST --priority N --reason REASON",
 		Short: "give a waiter another priority",
@@ -28,24 +27,26 @@ If the proxy asks for tokens, it takes one that is marked admin.`,
 			if !cmd.Flags().Changed("priority") {
 				return usagef("no --priority: say which the request has from now on, such as --priority 20")
 			}
-			return a.move(cmd.Context(), args[0], priority, reason)
+			req.RequestID = args[0]
+			return a.move(cmd.Context(), req)
 		},
 	}
-	cmd.Flags().Var(intValue(&priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "the priority from now on")
-	cmd.Flags().Var(reasonValue(&reason), "reason", "for the proxy's log")
+	cmd.Flags().Var(intValue(&req.Priority, 0, -leaseapi.MaxPriority, leaseapi.MaxPriority), "priority", "the priority from now on")
+	addCaller(cmd.Flags(), &req.Caller)
+	cmd.Flags().Var(reasonValue(&req.Reason), "reason", "for the proxy's log")
 	require(cmd.Flags(), "priority", "reason")
 	return cmd
 }
 
-func (a *app) move(ctx context.Context, id string, priority int, reason string) error {
-	if err := leaseapi.CheckRequestID(id); err != nil {
+func (a *app) move(ctx context.Context, req leaseapi.MoveRequest) error {
+	if err := leaseapi.CheckRequestID(req.RequestID); err != nil {
 		return usageError{err}
 	}
-	if reason == "" {
+	if req.Reason == "" {
 		return usagef("no --reason: say why: others will ask")
 	}
 	return a.operate(ctx, "nothing is moved", func(ctx context.Context, client *proxyclient.Client) error {
-		reply, err := client.Move(ctx, id, priority, reason)
+		reply, err := client.Move(ctx, req)
 		if err != nil {
 			return err
 		}
@@ -56,7 +57,7 @@ func (a *app) move(ctx context.Context, id string, priority int, reason string) 
 		if reply.Place > 0 {
 			place = fmt.Sprintf("place %d of %d", reply.Place, reply.Length)
 		}
-		a.Notef("moved %s%s from priority %d to %d: %s", id, holder, reply.Before, reply.Priority, place)
+		a.Notef("moved %s%s from priority %d to %d: %s", req.RequestID, holder, reply.Before, reply.Priority, place)
 		return nil
 	})
 }

@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
 func newRemoveCommand(a *app) *cobra.Command {
-	var reason string
+	var req leaseapi.RemoveRequest
 	cmd := &cobra.Command{
 		Use:   "remove REQUEST --reason REASON",
 		Short: "take a waiter off the queue",
@@ -22,22 +23,31 @@ break. One of a version-1 client has no id, and cannot be removed.
 If the proxy asks for tokens, it takes one that is marked admin.`,
 		Example: `  leasectl remove 7Q2XKIJ5VYRNC3DA --reason "wrong account"`,
 		Args:    oneArg("the id of a request", "7Q2XKIJ5VYRNC3DA"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.remove(cmd.Context(), args[0], reason) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.RequestID = args[0]
+			return a.remove(cmd.Context(), req)
+		},
 	}
-	cmd.Flags().Var(reasonValue(&reason), "reason", "what its user is told")
+	addCaller(cmd.Flags(), &req.Caller)
+	cmd.Flags().Var(reasonValue(&req.Reason), "reason", "what its user is told")
 	require(cmd.Flags(), "reason")
 	return cmd
 }
 
-func (a *app) remove(ctx context.Context, id, reason string) error {
-	if err := leaseapi.CheckRequestID(id); err != nil {
+// addCaller adds the flag that says whose request is meant.
+func addCaller(flags *pflag.FlagSet, caller *string) {
+	flags.StringVar(caller, "caller", "", "whose request it is, if several callers have one with this id: a name that status shows as the token")
+}
+
+func (a *app) remove(ctx context.Context, req leaseapi.RemoveRequest) error {
+	if err := leaseapi.CheckRequestID(req.RequestID); err != nil {
 		return usageError{err}
 	}
-	if reason == "" {
+	if req.Reason == "" {
 		return usagef("no --reason: say why: who waits reads it")
 	}
 	return a.operate(ctx, "nothing is removed", func(ctx context.Context, client *proxyclient.Client) error {
-		reply, err := client.Remove(ctx, id, reason)
+		reply, err := client.Remove(ctx, req)
 		if err != nil {
 			return err
 		}
@@ -45,7 +55,7 @@ func (a *app) remove(ctx context.Context, id, reason string) error {
 		if reply.Owner != "" {
 			holder = " of " + reply.Owner
 		}
-		a.Notef("removed %s%s from the queue", id, holder)
+		a.Notef("removed %s%s from the queue", req.RequestID, holder)
 		return nil
 	})
 }

@@ -61,7 +61,7 @@ func (l lines) change(c *pool.Change) {
 func (l lines) queued(r pool.Request, at pool.Place) {
 	place, waiting := slog.Int("place", at.Place), slog.Int("waiting", at.Length)
 	if at.Follows != "" && at.Waited == 0 {
-		l.request("joined", r, slog.String("follows", at.Follows))
+		l.request("joined", r, slog.String("follows", pool.PlainID(at.Follows)))
 		return
 	}
 	if at.Waited > 0 {
@@ -93,7 +93,7 @@ func (l lines) drop(c *pool.Change) {
 
 func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
 	token, owner := pool.SplitOwner(r.Owner)
-	id := r.ID
+	id := pool.PlainID(r.ID)
 	if r.Anonymous {
 		id = ""
 	}
@@ -135,7 +135,7 @@ func (l lines) grant(c *pool.Change) {
 	l.write(slog.LevelInfo, "granted",
 		slog.String("owner", owner), text("token", token), slog.String("type", first.Type), also(first.Ask),
 		slog.Any("names", of), slog.Any("generations", at), ifAny("not_named", len(c.Leases)-len(shown)),
-		slog.String("request_id", first.RequestID), slog.Duration("waited", round(c.Took)),
+		slog.String("request_id", pool.PlainID(first.RequestID)), slog.Duration("waited", round(c.Took)),
 		units(first.Units), text("key", first.Key), keyMode(first.Ask), overcommit(first.Overcommit), ifAny("priority", first.Priority), ifAny("overtook", c.Overtook))
 }
 
@@ -166,7 +166,7 @@ func (l lines) leaseAt(level slog.Level, what string, lease pool.Lease, attrs ..
 	all := append(make([]slog.Attr, 0, 13), // which is not on the heap
 		slog.String("owner", owner), text("token", token), slog.String("type", lease.Type),
 		slog.Any("names", names{lease.Name}), slog.Any("generations", generations{lease.Generation}),
-		slog.String("request_id", lease.RequestID),
+		slog.String("request_id", pool.PlainID(lease.RequestID)),
 	)
 	l.write(level, what, append(all, attrs...)...)
 }
@@ -219,7 +219,7 @@ func (l lines) report(r pool.Reported) {
 	l.write(slog.LevelInfo, "reported",
 		slog.String("owner", owner), text("token", token), slog.String("type", r.Type),
 		slog.String("outcome", r.Outcome.String()), text("detail", r.Detail), slog.Int("limit", r.Limit),
-		slog.Uint64("generation", r.Generation), slog.String("request_id", r.RequestID))
+		slog.Uint64("generation", r.Generation), slog.String("request_id", pool.PlainID(r.RequestID)))
 }
 
 // limitMoved writes a line for a move of a limit, with the report that decided it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+
+	"github.com/leasectl/leasectl/pool"
 )
 
 // link returns the URL that text is; false if text is no URL of http or https.
@@ -54,8 +56,11 @@ func poolPath(typ string) string {
 	return "/ui/pools/" + url.PathEscape(typ)
 }
 
-// RequestPath returns the path of the page of a request.
-func RequestPath(id string) string { return "/ui/requests/" + url.PathEscape(id) }
+// RequestPath returns the path of the page of a request, by its id. If that is bound to a caller, the
+// path names the caller, too; without, it leads to the request of that id if there is only one.
+func RequestPath(id string) string {
+	return query("/ui/requests/"+url.PathEscape(pool.PlainID(id)), "caller", pool.CallerOf(id))
+}
 
 // livePath returns the path of the changes of the page at path.
 func livePath(path string) string { return query("/ui/live", "of", path) }

@@ -48,27 +48,29 @@ var operations = [...]operation{
 		},
 	},
 	{
-		path: "/ui/remove", title: "Remove", fields: []string{"request"},
+		path: "/ui/remove", title: "Remove", fields: []string{"request", "caller"},
 		text: func(q url.Values) string {
 			return "The request " + q.Get("request") + " leaves the queue without a lease, and its user reads the reason."
 		},
-		back: func(_ *UI, q url.Values) string { return RequestPath(q.Get("request")) },
+		back: func(_ *UI, q url.Values) string { return RequestPath(pool.BindID(q.Get("caller"), q.Get("request"))) },
 		do: func(s Server, by auth.Token, form url.Values) error {
-			return s.Remove(by, form.Get("request"), form.Get("reason"))
+			return s.Remove(by, leaseapi.RemoveRequest{RequestID: form.Get("request"), Caller: form.Get("caller"), Reason: form.Get("reason")})
 		},
 	},
 	{
-		path: "/ui/move", title: "Move", fields: []string{"request"}, ranks: true,
+		path: "/ui/move", title: "Move", fields: []string{"request", "caller"}, ranks: true,
 		text: func(q url.Values) string {
 			return "The request " + q.Get("request") + " stands in the queue from now on as if it had asked for this priority: a higher one is ahead."
 		},
-		back: func(_ *UI, q url.Values) string { return RequestPath(q.Get("request")) },
+		back: func(_ *UI, q url.Values) string { return RequestPath(pool.BindID(q.Get("caller"), q.Get("request"))) },
 		do: func(s Server, by auth.Token, form url.Values) error {
 			priority, err := strconv.Atoi(form.Get("priority"))
 			if err != nil {
 				return err
 			}
-			return s.Move(by, form.Get("request"), priority, form.Get("reason"))
+			return s.Move(by, leaseapi.MoveRequest{
+				RequestID: form.Get("request"), Caller: form.Get("caller"), Priority: priority, Reason: form.Get("reason"),
+			})
 		},
 	},
 	{

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
 )
 
 // page is the content of a page, without its [frame]. Each part is made by the template
@@ -135,8 +136,10 @@ func parse() {
 	}
 	files.templates = template.Must(template.New("").Funcs(template.FuncMap{
 		"asset":       func(name string) string { return files.assets[name].path },
+		"callerOf":    pool.CallerOf,
 		"many":        many,
 		"owner":       ownerOf,
+		"plainID":     pool.PlainID,
 		"poolPath":    poolPath,
 		"printable":   leaseapi.Printable,
 		"query":       query,

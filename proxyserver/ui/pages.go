@@ -46,7 +46,7 @@ func (u *UI) page(at *url.URL, operator, live bool) page {
 			AfterPlace: atoi(q.Get("place")), Waiters: rowsAPage + 1,
 		})
 	case strings.HasPrefix(at.Path, "/ui/requests/"):
-		return l.request(strings.TrimPrefix(at.Path, "/ui/requests/"))
+		return l.request(strings.TrimPrefix(at.Path, "/ui/requests/"), at.Query().Get("caller"))
 	}
 	return notFound("There is no page at " + at.Path + ".")
 }
@@ -157,31 +157,42 @@ func poolPage(p poolView, part pool.Part, day past.Day) page {
 	}
 }
 
-// request shows where a request stands.
-func (l look) request(id string) page {
+// request shows where a request stands, or if several callers have one with the id, all of them.
+func (l look) request(plain, caller string) page {
+	id := pool.BindID(caller, plain)
 	data := requestData{Request: pool.Request{ID: id}}
 	known := false
-	return l.at(func(set *pool.Set, now time.Duration) {
-		if data.Status, known = set.Status(now, id); !known {
+	several := (*pool.SeveralError)(nil)
+	shown := l.at(func(set *pool.Set, now time.Duration) {
+		one, err := pool.One(set.Called(now, plain), caller)
+		if several, _ = errors.AsType[*pool.SeveralError](err); err != nil {
 			return
 		}
+		id = one.ID
+		data.Status, known = set.Status(now, id)
 		if request, arrived, ok := set.Request(now, id); ok {
 			data.Request, data.Arrived = request, arrived
 			data.Pool.PoolStatus, _ = set.Pool(now, request.Type, pool.Part{})
 		}
 	}, func(v view) page {
-		events := l.term.Past().Find(eventsAPage, func(e past.Event) bool { return e.RequestID == id })
-		if (!known && len(events) == 0) || leaseapi.CheckRequestID(id) != nil {
-			return notFound(fmt.Sprintf("No request %s is known: it never came, or it ended more than %s ago.", id, leaseapi.Duration(pool.EndedKept)))
+		events := l.term.Past().Find(eventsAPage, func(e past.Event) bool {
+			return e.RequestID == id || caller == "" && !known && pool.PlainID(e.RequestID) == plain
+		})
+		if (!known && len(events) == 0) || leaseapi.CheckRequestID(plain) != nil {
+			return notFound(fmt.Sprintf("No request %s is known: it never came, or it ended more than %s ago.", plain, leaseapi.Duration(pool.EndedKept)))
 		}
 		data.view, data.Pool.view = v, v
 		data.Leases = v.leases("Leases of this request", data.Status.Leases, data.Pool.PoolStatus)
 		data.Events = v.events(events)
 		return page{
-			name: "request", status: http.StatusOK, Title: "Request " + id, Live: livePath(RequestPath(id)),
+			name: "request", status: http.StatusOK, Title: "Request " + plain, Live: livePath(RequestPath(id)),
 			Parts: parts("request", "events"), data: data,
 		}
 	})
+	if several != nil {
+		return l.find(plain)
+	}
+	return shown
 }
 
 // requestData is what the page of a request shows.
@@ -229,7 +240,7 @@ func (l look) find(text string) page {
 			matches := matching(text)
 			found = set.Find(now, foundAPage+1, func(holder, id, name string) bool {
 				_, owner := pool.SplitOwner(holder)
-				return matches(owner, id, name)
+				return matches(owner, pool.PlainID(id), name)
 			})
 		}
 	}, func(v view) page {

@@ -73,5 +73,5 @@ func (f filter) matches(e past.Event) bool {
 	}
 	matches := matching(f.Query)
 	_, owner := pool.SplitOwner(e.Holder)
-	return matches(owner, e.RequestID, "") || slices.ContainsFunc(e.Names, func(name string) bool { return matches("", "", name) })
+	return matches(owner, pool.PlainID(e.RequestID), "") || slices.ContainsFunc(e.Names, func(name string) bool { return matches("", "", name) })
 }

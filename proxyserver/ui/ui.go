@@ -66,8 +66,8 @@ type Server interface {
 	// until that is durable. Without a reason they do nothing, and return an error.
 	Pause(by auth.Token, typ, reason string) error
 	Resume(by auth.Token, typ, reason string) error
-	Remove(by auth.Token, requestID, reason string) error
-	Move(by auth.Token, requestID string, priority int, reason string) error
+	Remove(by auth.Token, req leaseapi.RemoveRequest) error
+	Move(by auth.Token, req leaseapi.MoveRequest) error
 	Break(by auth.Token, req leaseapi.BreakRequest) error
 	Reserve(by auth.Token, req leaseapi.ReserveRequest) error
 	GiveBack(by auth.Token, name, reason string) error

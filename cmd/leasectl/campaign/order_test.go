@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
@@ -123,7 +124,7 @@ func (c *orderCampaign) run() {
 		}
 		if waiters := c.server.Pool().Waiters; len(waiters) > 0 && c.random.IntN(10) == 0 {
 			w := waiters[c.random.IntN(len(waiters))]
-			c.server.Client.Move(c.server.Context(), w.RequestID, c.random.IntN(7)-3, "the campaign says so") // it may have been granted
+			c.server.Client.Move(c.server.Context(), leaseapi.MoveRequest{RequestID: w.RequestID, Priority: c.random.IntN(7) - 3, Reason: "the campaign says so"}) // it may have been granted
 		}
 	}
 	running.Wait()
