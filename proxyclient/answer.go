@@ -9,6 +9,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -253,12 +254,26 @@ func (a answer) foreign() bool {
 // isPage reports whether the body is HTML or XML.
 func (a answer) isPage() bool { return bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<")) }
 
-// releaseReply returns our server's reply to a release, if the answer is one.
+// releaseReply returns our server's reply to a release, if the answer is one. What cannot be the name of
+// a lease is left out: released names are printed for scripts.
 func (a answer) releaseReply() (reply leaseapi.ReleaseReply, ok bool) {
 	if a.decode(&reply) != nil || reply.Released == nil {
 		return leaseapi.ReleaseReply{}, false
 	}
-	return reply, true
+	return onlyNames(reply, func(name string) bool { return leaseapi.CheckName(name) == nil }), true
+}
+
+// onlyNames returns a reply to a release without the names that keep refuses, and with reasons that can be
+// printed.
+func onlyNames(reply leaseapi.ReleaseReply, keep func(name string) bool) leaseapi.ReleaseReply {
+	reply.Released = slices.DeleteFunc(reply.Released, func(name string) bool { return !keep(name) })
+	for _, list := range []*[]leaseapi.Lost{&reply.Stale, &reply.Over} {
+		*list = slices.DeleteFunc(*list, func(l leaseapi.Lost) bool { return !keep(l.Name) })
+		for i := range *list {
+			(*list)[i].Reason = shortLine((*list)[i].Reason)
+		}
+	}
+	return reply
 }
 
 // failure returns the error of a call without success. If the call's time ended in the

@@ -1,8 +1,10 @@
 package proxyclient
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -191,5 +193,54 @@ func TestAcquireRequestChecked(t *testing.T) {
 				t.Errorf("error %v after %d dials", err, m.dials)
 			}
 		})
+	}
+}
+
+// A reply to a release says something of the names that were released, and of no others.
+func TestHostileRelease(t *testing.T) {
+	lie := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"released":["a","b","c\u001b[2J"],"stale":[{"name":"d","reason":"x"}],"over":[{"name":"a","reason":"\u001b[2Jr\u202e"}]}`)
+	})
+	for name, tt := range map[string]struct {
+		request leaseapi.ReleaseRequest
+		want    []string
+	}{
+		"by generation": {leaseapi.ReleaseRequest{Leases: []leaseapi.Lease{{Name: "a", Generation: 1}}}, []string{"a"}},
+		"by name":       {leaseapi.ReleaseRequest{Names: []string{"a"}}, []string{"a"}},
+		"by request":    {leaseapi.ReleaseRequest{RequestIDs: []string{"id"}}, []string{"a", "b"}},
+	} {
+		bubble(t, name, func(t *testing.T) {
+			c, _ := serve(t, lie)
+			ctx, cancel := context.WithTimeout(t.Context(), releaseTime)
+			defer cancel()
+			reply, err := c.Release(ctx, tt.request)
+			if err == nil && !slices.Equal(reply.Released, tt.want) {
+				t.Errorf("released %q, want %q", reply.Released, tt.want)
+			}
+			for _, lost := range reply.Over {
+				if lost.Reason != "[2Jr" {
+					t.Errorf("%+v", lost)
+				}
+			}
+		})
+	}
+}
+
+// No proxy makes a client renew without a pause.
+func TestHostileRenewEvery(t *testing.T) {
+	for _, tt := range []struct {
+		said leaseapi.Duration
+		ttl  time.Duration
+		want time.Duration
+	}{
+		{leaseapi.Duration(1), 5 * time.Minute, time.Second},
+		{leaseapi.Duration(-1), 5 * time.Minute, 100 * time.Second},
+		{leaseapi.Duration(1<<63 - 1), 5 * time.Minute, 100 * time.Second},
+		{leaseapi.Duration(time.Minute), 5 * time.Minute, time.Minute},
+		{leaseapi.Duration(1), 300 * time.Millisecond, 100 * time.Millisecond},
+	} {
+		if got := renewEvery(tt.said, tt.ttl); got != tt.want {
+			t.Errorf("%s of %s: renewed every %s, want %s", time.Duration(tt.said), tt.ttl, got, tt.want)
+		}
 	}
 }

@@ -137,11 +137,11 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	attempts := 0
 	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
 	q.body = func() any { attempts++; return req }
+	var names []string
+	for _, l := range req.Leases {
+		names = append(names, l.Name)
+	}
 	if len(req.RequestIDs) == 0 { // otherwise the names are not known
-		var names []string
-		for _, l := range req.Leases {
-			names = append(names, l.Name)
-		}
 		q.mine = mineByNames(names)
 	}
 	o := r.client.do(ctx, q, &r.patience)
@@ -154,6 +154,9 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	}
 	if attempts > 1 && req.Delay == 0 {
 		reply.Over = nil // an attempt whose answer was lost may have ended them
+	}
+	if len(req.RequestIDs) == 0 {
+		reply = onlyNames(reply, func(name string) bool { return slices.Contains(names, name) })
 	}
 	r.reply = reply
 	return nil
@@ -277,6 +280,7 @@ func (r *nameRelease) succeeded(o outcome, names []string) {
 	if !ours {
 		reply.Released = names
 	}
+	reply = onlyNames(reply, func(name string) bool { return slices.Contains(names, name) })
 	r.noteReleased(reply.Released)
 	r.reply.Stale = append(r.reply.Stale, reply.Stale...)
 	r.reply.Over = append(r.reply.Over, reply.Over...)
