@@ -239,7 +239,8 @@ func TestHostileRenewEvery(t *testing.T) {
 		{leaseapi.Duration(time.Minute), 5 * time.Minute, time.Minute},
 		{leaseapi.Duration(1), 300 * time.Millisecond, 100 * time.Millisecond},
 	} {
-		if got := renewEvery(tt.said, tt.ttl); got != tt.want {
+		reply := leaseapi.RenewReply{TTL: leaseapi.Duration(tt.ttl), RenewEvery: tt.said}
+		if got := renewalOf(reply, outcome{}).RenewEvery; got != tt.want {
 			t.Errorf("%s of %s: renewed every %s, want %s", time.Duration(tt.said), tt.ttl, got, tt.want)
 		}
 	}

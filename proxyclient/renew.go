@@ -109,10 +109,11 @@ func lostError(o outcome, leases []leaseapi.Lease) *LostError {
 func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 	n := Renewal{
 		TTL:        time.Duration(reply.TTL),
-		RenewEvery: renewEvery(reply.RenewEvery, time.Duration(reply.TTL)),
 		Asked:      o.asked,
 		ReleaseAt:  reply.ReleaseAt,
 	}
+	// With a pause between renewals, so that no proxy keeps the machine busy.
+	n.RenewEvery = max(renewEvery(reply.RenewEvery, n.TTL), min(time.Second, n.TTL/3))
 	n.Deadline = n.Asked.Add(n.TTL)
 	if !n.ReleaseAt.IsZero() {
 		// Both times are by the proxy's clock, so the local clock may be wrong.

@@ -207,11 +207,10 @@ func withoutUnits(leases []leaseapi.Lease) []leaseapi.Lease {
 }
 
 // renewEvery returns the interval at which to renew leases that end after ttl: the one
-// that the proxy gave if it is below ttl, else a third of ttl. It is a second at least, so that
-// no proxy keeps the machine busy, unless a third of ttl is shorter.
+// that the proxy gave if it is below ttl, else a third of ttl.
 func renewEvery(said leaseapi.Duration, ttl time.Duration) time.Duration {
 	if d := time.Duration(said); d > 0 && d < ttl {
-		return max(d, min(time.Second, ttl/3))
+		return d
 	}
 	return ttl / 3
 }
