@@ -302,7 +302,7 @@ func (a *acquisition) observe(o outcome) {
 
 // notePlace keeps the state of the queue, as the proxy reports it.
 func (a *acquisition) notePlace(place *leaseapi.Queued) {
-	makePrintable(&place.Reason)
+	makePrintable(&place.Reason, &place.Follows)
 	if place.Oldest != nil {
 		cleanLease(place.Oldest)
 	}

@@ -65,8 +65,11 @@ func (c *Client) CanSwap(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// maxPages bounds how much a peer can make Pools read: half a million leases.
-const maxPages = 1000
+// maxPages and maxListed bound how much a peer can make Pools read: half a million leases.
+const (
+	maxPages  = 1000
+	maxListed = 500_000 // pools, leases and waiters
+)
 
 // Pools returns the state of all pools. It reads them in pages, each of its own moment. The
 // error is [errors.ErrUnsupported] if the proxy is of version 1. More than maxPages pages are
@@ -79,7 +82,7 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 // Overview returns the pools, like [Client.Pools], and the server that leads.
 func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	var all leaseapi.PoolsReply
-	path := leaseapi.PathPools
+	path, listed := leaseapi.PathPools, 0
 	for range maxPages {
 		var r leaseapi.PoolsReply
 		err := c.get(ctx, path, &r, &patience{limits: usualLimits})
@@ -89,6 +92,12 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		if err != nil {
 			return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: %w", err)
 		}
+		for _, p := range r.Pools {
+			listed += 1 + len(p.Leases) + len(p.Waiters)
+		}
+		if listed > maxListed {
+			break
+		}
 		all.Pools, all.Leader = appendPage(all.Pools, r.Pools), r.Leader
 		if r.Next == "" {
 			cleanOverview(&all)
@@ -96,7 +105,7 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		}
 		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
 	}
-	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them: look at its status page", maxPages)
+	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them, or %d leases: look at its status page", maxPages, maxListed)
 }
 
 // appendPage appends the pools of the next page to all. If the first of them continues the
@@ -121,15 +130,19 @@ func cleanOverview(all *leaseapi.PoolsReply) {
 	}
 }
 
-// cleanPool makes the texts printable that clients gave for the leases, waiters and reports
-// of a pool.
+// cleanPool makes the texts of a pool, its leases, waiters and reports printable.
 func cleanPool(p *leaseapi.Pool) {
+	makePrintable(&p.Type, &p.Unit, &p.Paused)
+	for i := range p.Reservations {
+		r := &p.Reservations[i]
+		makePrintable(&r.Name, &r.Owner, &r.Token, &r.Reason, &r.HeldBy)
+	}
 	for i := range p.Leases {
 		cleanLease(&p.Leases[i])
 	}
 	for i := range p.Waiters {
 		w := &p.Waiters[i]
-		makePrintable(&w.Owner, &w.Token, &w.Key, &w.Reason)
+		makePrintable(&w.RequestID, &w.Owner, &w.Token, &w.Key, &w.KeyMode, &w.Name, &w.Reason, &w.Follows)
 	}
 	if m := p.Moved; m != nil {
 		makePrintable(&m.Owner, &m.Token, &m.Detail)
@@ -212,6 +225,16 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	case answers(o.answer):
 		c.learn(leaseapi.WireIDs)
 		r.Page = c.pageURL(r.Page)
+		makePrintable(&r.State, &r.Reason, &r.Follows)
+		for i := range r.Names {
+			makePrintable(&r.Names[i])
+		}
+		for i := range r.Leases {
+			makePrintable(&r.Leases[i].Name, &r.Leases[i].Type)
+		}
+		if r.Oldest != nil {
+			cleanLease(r.Oldest)
+		}
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
 		c.learn(leaseapi.WireIDs)

@@ -108,9 +108,9 @@ func lostError(o outcome, leases []leaseapi.Lease) *LostError {
 // renewalOf turns reply, the answer of o, into a Renewal.
 func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 	n := Renewal{
-		TTL:        time.Duration(reply.TTL),
-		Asked:      o.asked,
-		ReleaseAt:  reply.ReleaseAt,
+		TTL:       time.Duration(reply.TTL),
+		Asked:     o.asked,
+		ReleaseAt: reply.ReleaseAt,
 	}
 	// With a pause between renewals, so that no proxy keeps the machine busy.
 	n.RenewEvery = max(renewEvery(reply.RenewEvery, n.TTL), min(time.Second, n.TTL/3))

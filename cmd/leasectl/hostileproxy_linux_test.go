@@ -102,6 +102,13 @@ func lies() (all []lie) {
 	for _, ttl := range []string{"0s", "-5m"} {
 		add("ttl "+ttl, said(200, "application/json", `{"wire":9,"names":["a"],"leases":[{"name":"a","generation":1}],"request_id":"REQUEST","ttl":"`+ttl+`","renew_every":"1ns"}`))
 	}
+	const text = `a\u001b[2J\u202e\u009bb`
+	add("texts in lists", said(200, "application/json", `{"names":null,"leader":{"url":"`+text+`","name":"`+text+`"},"name":"`+text+`","issuer":"`+text+`","role":"`+text+`","pools":[{
+		"type":"`+text+`","unit":"`+text+`","state":"`+text+`","capacity":1,"in_use":1,"paused":{"reason":"`+text+`","by":"`+text+`"},
+		"leases":[{"name":"`+text+`","owner":"`+text+`","token":"`+text+`","key":"`+text+`","broken":"`+text+`","generation":1}],
+		"waiters":[{"owner":"`+text+`","token":"`+text+`","key":"`+text+`","reason":"`+text+`","request_id":"`+text+`","place":1}]}]}`))
+	add("many objects", said(200, "application/json", `{"pools":[`+strings.Repeat("{},", 300_000)+`{}]}`))
+	add("many lost", said(410, leaseapi.ContentTypeProblem, `{"type":"`+leaseapi.ProblemLost+`","lost":[`+strings.Repeat("{},", 300_000)+`{}]}`))
 	for _, body := range []string{"", "null", "[]", "{}", `{"`, "<html>\x1b[2J", strings.Repeat("[", 100_000)} {
 		add(fmt.Sprintf("body %.9q", body), said(200, "application/json", body))
 	}
