@@ -175,7 +175,7 @@ const maxSwapText = 8 << 10
 // nothing to tell but that it is over.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
-	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || len(r.Earlier) > 0 || r.Owner != l.record.Owner || tells {
+	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || r.Owner != l.record.Owner || tells {
 		return false, nil
 	}
 	if len(url.QueryEscape(leaseapi.FormatReplaces(lockfile.Wire(r.Leases)))) > maxSwapText {
@@ -215,7 +215,7 @@ const lookTime = 2 * time.Second
 // ended tells whether the lease that a handle holds is known to have ended: it was given back by
 // its name, or lost.
 func (h *Holder) ended(ctx context.Context, r lockfile.Record) bool {
-	if r.State != lockfile.HandleHeld || r.Bare() || len(r.Earlier) > 0 {
+	if r.State != lockfile.HandleHeld || r.Bare() {
 		return false
 	}
 	if r.Adapter != "" {

@@ -292,7 +292,7 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 // covers tells whether all leases that a handle has were given back, or have ended in another way.
 // A lease that the owner acquired with another token was not given back.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
-	return (r.State == lockfile.HandleHeld || r.State == lockfile.HandleReleasing) && len(r.Leases) > 0 && len(r.Earlier) == 0 &&
+	return (r.State == lockfile.HandleHeld || r.State == lockfile.HandleReleasing) && len(r.Leases) > 0 &&
 		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.Dialer.StoreOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
 		!(t.keepExecs && t.h.Journal.HasExec(r.RequestID))
 }

@@ -23,7 +23,7 @@ import (
 //	Lease.Release   a shared lease's own way, and that this process gives a lease back once
 //	releaseOwn      a lease whose handle is gone, or that another process gave back
 //	releaseHandle   the time, the handle's lock, and the end of the journal entry
-//	releasing.all   what an older program owed, a bare handle, and what is on disk before and after
+//	releasing.all   a bare handle, and what is on disk before and after
 //	sendRelease     the request, what the user is told, and the list of names
 //
 // Holder.Release begins at releaseHandle. An acquire into a handle that holds something, and what settles
@@ -100,41 +100,36 @@ type releasing struct {
 // all gives back all that tx's handle has, and leaves it the zero Record. After a failure the
 // record says that its release has begun; a bare handle stays as it is.
 func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
-	if err := g.earlier(ctx, tx); err != nil {
-		return advise(errors.Join(err, tx.Save()), "handle %s keeps what is owed: release it again, or run leasectl recover", tx.Path())
-	}
 	r := tx.Record
-	switch {
-	case r.Bare():
+	if r.Bare() {
 		released, err := g.h.releaseNamed(ctx, Named{grants: r.Grants(), learned: g.learned, handle: tx.Path()}, 0)
-		if g.released = append(g.released, released...); err != nil {
+		if g.released = released; err != nil {
 			return advise(err, "handle %s is left as it is: release it again", tx.Path())
 		}
-	case r.RequestID != "" || len(r.Leases) > 0: // else it only had earlier releases
-		if _, err := g.h.Dialer.ProxyOf(r); err != nil {
-			return err
-		}
-		if err := g.begin(ctx, tx); err != nil {
-			return err
-		}
-		failpoint.Here("release-unsent")
-		p, err := g.to(ctx, r)
-		if err == nil {
-			var released []string
-			released, err = g.h.sendRelease(ctx, p, tx.Path(), r)
-			g.released = append(g.released, released...)
-		}
-		failpoint.Here("release-answered")
-		switch {
-		case len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported):
-			// A version-1 proxy knows no request ids. The process that waits there notices by itself
-			// that its handle was released. If it was killed, its journal entry must stay.
-			g.unknowable = true
-		case err != nil:
-			return g.failed(tx, r, err)
-		default:
-			g.over = append(g.over, r.RequestID)
-		}
+		tx.Record = lockfile.Record{}
+		return nil
+	}
+	if _, err := g.h.Dialer.ProxyOf(r); err != nil {
+		return err
+	}
+	if err := g.begin(ctx, tx); err != nil {
+		return err
+	}
+	failpoint.Here("release-unsent")
+	p, err := g.to(ctx, r)
+	if err == nil {
+		g.released, err = g.h.sendRelease(ctx, p, tx.Path(), r)
+	}
+	failpoint.Here("release-answered")
+	switch {
+	case len(r.Leases) == 0 && errors.Is(err, errors.ErrUnsupported):
+		// A version-1 proxy knows no request ids. The process that waits there notices by itself
+		// that its handle was released. If it was killed, its journal entry must stay.
+		g.unknowable = true
+	case err != nil:
+		return g.failed(tx, r, err)
+	default:
+		g.over = append(g.over, r.RequestID)
 	}
 	tx.Record = lockfile.Record{}
 	return nil
@@ -300,67 +295,6 @@ func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfil
 	if err := lockfile.List(r.SharedList).Remove(ctx, r.Grants()); err != nil {
 		h.Reporter.Failf("%v", err)
 	}
-}
-
-// earlier gives back what a record of an older program owes beside its own request, and drops it
-// from tx's record.
-func (g *releasing) earlier(ctx context.Context, tx *lockfile.Tx) error {
-	var left []lockfile.Owed
-	var errs []error
-	for i, o := range tx.Earlier {
-		ctx, cancel := cleanup.Share(ctx, len(tx.Earlier)-i)
-		if err := g.releaseOwed(ctx, tx.Path(), o); err != nil {
-			left, errs = append(left, o), append(errs, err)
-		}
-		cancel()
-	}
-	tx.Earlier = left
-	return errors.Join(errs...)
-}
-
-// earlierOf is earlier if one of the owed releases is of a request; found is set then.
-func (g *releasing) earlierOf(ctx context.Context, tx *lockfile.Tx, request string, found *bool) error {
-	if !slices.ContainsFunc(tx.Earlier, func(o lockfile.Owed) bool { return o.RequestID == request }) {
-		return nil
-	}
-	*found = true
-	err := g.earlier(ctx, tx)
-	if err == nil && tx.State == lockfile.HandleReleasing && tx.RequestID == "" {
-		tx.Record = lockfile.Record{}
-	}
-	if err != nil {
-		err = errors.Join(err, tx.Save())
-	}
-	return err
-}
-
-// releaseOwed gives back what a handle owed. A bare name whose release may have been sent before is
-// not sent again: the adapter lists it as unconfirmed.
-func (g *releasing) releaseOwed(ctx context.Context, handle string, o lockfile.Owed) error {
-	r := lockfile.Record{
-		State: lockfile.HandleReleasing, RequestID: o.RequestID, Owner: o.Owner, Proxy: o.Proxy, Store: o.Store, Leases: o.Leases,
-		SharedList: o.SharedList, AcquiredAt: o.NotAfter,
-	}
-	var err error
-	if len(o.Leases) > 0 && !lockfile.Certain(o.Leases) && (o.Unconfirmed || !o.Unsent) {
-		g.h.Reporter.Failf("the release of %s is unconfirmed, so it may still be held: leasectl recover lists it", strings.Join(o.Names(), ", "))
-		err = g.h.Dialer.Adapter.NoteUnconfirmed(ctx, o.Proxy, o.Owner, handle, "an earlier version of leasectl got no good answer", o.Names())
-	} else {
-		var p *v1.Proxy
-		if p, err = g.to(ctx, r); err == nil {
-			var released []string
-			released, err = g.h.sendRelease(ctx, p, handle, r)
-			g.released = append(g.released, released...)
-		}
-		if len(o.Leases) == 0 && errors.Is(err, errors.ErrUnsupported) {
-			err = nil // as in all
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("release %s: %w", r.Describe(), err)
-	}
-	g.over = append(g.over, o.RequestID)
-	return nil
 }
 
 // releaseOwn is releaseHandle of the handle into which this process wrote r. If the handle is gone

@@ -87,9 +87,6 @@ func (h *Holder) SettleHandle(ctx context.Context, handle lockfile.Handle, in lo
 // its record decides, under its lock. Otherwise the request was given up or never written into
 // the handle, and is withdrawn.
 func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done Settled, err error) {
-	if len(in.Unconfirmed) > 0 {
-		return Settled{Unconfirmed: true}, nil // until it is forgotten
-	}
 	if in.Kind == lockfile.KindKeep {
 		return s.settleKeeper(in), nil
 	}
@@ -134,16 +131,14 @@ func (s *settling) settleKeeper(in lockfile.Intent) Settled {
 func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done Settled, found bool, err error) {
 	g := releasing{h: s.h, to: s.proxyFor, journaled: true}
 	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
-		ours := in.Request != "" && tx.RequestID == in.Request
-		switch {
-		case ours && tx.State == lockfile.HandleHeld && in.Kind == lockfile.KindAcquire:
-			done.Kept, found = tx.Names(), true
+		if found = in.Request != "" && tx.RequestID == in.Request; !found {
 			return nil
-		case ours, in.Request == "" && tx.State == lockfile.HandleReleasing:
-			found = true
-			return g.all(ctx, tx)
 		}
-		return g.earlierOf(ctx, tx, in.Request, &found)
+		if tx.State == lockfile.HandleHeld && in.Kind == lockfile.KindAcquire {
+			done.Kept = tx.Names()
+			return nil
+		}
+		return g.all(ctx, tx)
 	})
 	done.Released, done.Unconfirmed = g.released, g.unknowable && in.Kind != lockfile.KindRelease
 	if _, listed := errors.AsType[*v1.UnconfirmedError](err); listed {
@@ -193,9 +188,6 @@ func (d Settled) Text(in lockfile.Intent) string {
 			strings.Join(d.Kept, ", "), in.Handle, who)
 	case d.Listed && len(d.Released) == 0:
 		return fmt.Sprintf("unconfirmed: %s: its release got no good answer", who)
-	case len(in.Unconfirmed) > 0:
-		return fmt.Sprintf("unconfirmed: %s: %s may still be held behind %s since %s", who,
-			strings.Join(in.Unconfirmed, ", "), proxyclient.Redacted(in.Proxy), in.Begun.Format(time.RFC3339))
 	case d.Unconfirmed && !d.Listed:
 		return fmt.Sprintf("unconfirmed: %s: up to %d of type %q may be held at %s since %s",
 			who, max(in.Count, 1), in.Type, proxyclient.Redacted(in.Proxy), in.Begun.Format(time.RFC3339))

@@ -16,10 +16,9 @@ type encodedRecord struct {
 	r    Record
 }
 
-// note remembers r, which is encoded as data. A record with Earlier releases is not
-// remembered, since callers change these in place.
+// note remembers r, which is encoded as data.
 func (c *recordCache) note(r Record, data []byte) {
-	if c == nil || len(r.Earlier) > 0 {
+	if c == nil {
 		return
 	}
 	for _, at := range []*time.Time{&r.AcquiredAt, &r.ReleaseAt} {

@@ -103,10 +103,10 @@ func (tx *CellTx) Value(v any) (found bool, err error) {
 	if len(tx.value) == 0 {
 		return false, nil
 	}
-	if err := checkFormat(tx.value); err != nil {
+	switch err := unmarshal(tx.value, v); {
+	case errors.Is(err, ErrNewer):
 		return false, err
-	}
-	if err := json.Unmarshal(tx.value, v); err != nil {
+	case err != nil:
 		return false, fmt.Errorf("broken (%w): look at it, and remove it if it says nothing", err)
 	}
 	return true, nil
@@ -118,7 +118,7 @@ func (tx *CellTx) Set(v any) error {
 	if err != nil {
 		return err
 	}
-	line := fmt.Appendf(nil, `{"format":%d,%s`+"\n", plainFormat, data[1:])
+	line := fmt.Appendf(nil, `{"format":%d,%s`+"\n", format, data[1:])
 	f, err := os.OpenFile(tx.path, os.O_WRONLY|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return err

@@ -108,7 +108,7 @@ func TestCellLocked(t *testing.T) {
 // What a newer program wrote, or nobody can read, is refused and left alone.
 func TestCellRefused(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range map[string]string{"newer": `{"format":99,"Text":"x"}`, "broken": `{"format":1,"Text":`} {
+	for name, text := range map[string]string{"newer": `{"format":99,"Text":"x"}`, "broken": `{"format":1,"Text":`, "of no format": `{"Text":"x"}`} {
 		c := CellIn(dir, name)
 		write(t, string(c), text+"\n")
 		err := c.Update(t.Context(), func(tx *CellTx) error {

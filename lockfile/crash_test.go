@@ -24,13 +24,12 @@ var records = []Record{
 	{},
 	{State: HandleQueued, RequestID: "r1"},
 	held("r1", "a", "b"),
-	{State: HandleQueued, RequestID: "r2", Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}}}}},
+	{State: HandleQueued, RequestID: "r2", Replaces: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}},
 	held("r2", "b", "c"),
 	held("r3"),
 	fullRecord,
 	{State: HandleReleasing, RequestID: "r4"},
-	{State: HandleReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}}}},
-	{State: HandleReleasing, Earlier: []Owed{{RequestID: "r1", Leases: []Lease{{Name: "b", Generation: 2}}}, {RequestID: "r2"}}},
+	{State: HandleReleasing, RequestID: "r1", Leases: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}},
 }
 
 // mostSteps is how many steps the longest change has.
@@ -169,9 +168,10 @@ func TestKilledAgainAndAgain(t *testing.T) {
 func churn(k int) Record {
 	id := fmt.Sprintf("r%d", k/6)
 	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
-	again := Record{State: HandleQueued, RequestID: now.RequestID, Earlier: []Owed{{RequestID: was.RequestID, Leases: was.Leases}}}
-	owing := Record{State: HandleReleasing, RequestID: id, Earlier: []Owed{{RequestID: now.RequestID, Leases: now.Leases}}}
-	return []Record{{State: HandleQueued, RequestID: was.RequestID}, was, again, now, owing, {}}[k%6]
+	again := Record{State: HandleQueued, RequestID: now.RequestID, Replaces: was.Leases}
+	releasing := now
+	releasing.State = HandleReleasing
+	return []Record{{State: HandleQueued, RequestID: was.RequestID}, was, again, now, releasing, {}}[k%6]
 }
 
 // childChurn continues the sequence, from args[1], until it is killed. It prints the number of

@@ -27,25 +27,18 @@
 // # Formats
 //
 // HANDLE.json, each entry of a [Journal], each line of a [Cell], the record of a [Shared] lease and
-// the file beside a [List] say in "format" in which form they are written. Files without it are of
-// format 0, which programs wrote before there were numbers; it means the same as 1. Format 2 is
-// that of records which owed names beside their own request, as programs of format 2 wrote them,
-// format 3 that of records which release their leases, which wait in the place of others, or whose
-// leases have generations of an adapter, and of shared leases with a service. (The field is not
-// called version, since leasectl and the wire have versions of their own.)
-//
-// A program reads its own format and those before it, and writes the oldest format that has all
-// fields of the record. An older file stays as it is until its record changes. A program skips
-// fields that it does not know, and loses them with the next change of the record. So a new
-// field needs a new number only if an older program that loses it could lose a lease or end a
+// the file beside a [List] say in "format" in which form they are written: 1, the only one so far.
+// (The field is not called version, since leasectl and the wire have versions of their own.) A
+// program skips fields that it does not know, and loses them with the next change of the record. So
+// a new field needs a new number only if a program that loses it could lose a lease or end a
 // lease of another holder.
 //
-// A file with a greater number is refused with [ErrNewer], and is never written or removed:
+// A file without a number is broken. One with a greater number is refused with [ErrNewer], and is
+// never written or removed:
 // [Handle.Update] does not call its function, [Journal.SettleDead] passes the entry to nobody,
 // [Journal.Begin] does not overwrite it. Only [Handle.Read] returns the names beside the error. So
 // every format must keep this: HANDLE holds a name a line, and the other files are JSON objects
-// with an integer "format", a [Cell] one such object a line. Programs that write format 0 do
-// not look at the number.
+// with an integer "format", a [Cell] one such object a line.
 //
 // # Durability
 //

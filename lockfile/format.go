@@ -6,42 +6,37 @@ import (
 	"fmt"
 )
 
-// Numbers of formats. The package comment says when they grow.
-const (
-	// plainFormat is the format of all files but some records.
-	plainFormat = 1
-	// owedFormat is that of records whose names file has the names that they owe. A program of
-	// format 1 would take these for a bare handle.
-	owedFormat = 2
-	// format is the newest format that this program knows: that of records which release their own
-	// leases, wait in the place of others, or have generations of an adapter, and of shared leases
-	// with a service. An older program would drop all of these but the generations, and send those
-	// to a proxy that does not know them.
-	format = 3
-)
+// format is the format of every file. The package comment says when it grows.
+const format = 1
 
 // ErrNewer is the error for a file whose format is greater than the one that
 // this program knows.
 var ErrNewer = errors.New("written by a newer leasectl")
 
-// unmarshal decodes the data of a file into v, of which number points to the format. It returns
-// [ErrNewer] if a newer program wrote the file.
-func unmarshal(data []byte, v any, number *int) error {
-	err := json.Unmarshal(data, v)
-	if err == nil && *number <= format {
-		return nil
+// errNoFormat is the error for JSON without a format.
+var errNoFormat = errors.New("no leasectl wrote it: it has no format")
+
+// unmarshal decodes the data of a file into v, if it is of this format.
+func unmarshal(data []byte, v any) error {
+	if err := checkFormat(data); err != nil {
+		return err
 	}
-	return errors.Join(checkFormat(data), err)
+	return json.Unmarshal(data, v)
 }
 
-// checkFormat returns [ErrNewer] if data is JSON of a newer format. It looks at no other field,
-// since a newer format may have changed all others. The caller finds out whether data is valid.
+// checkFormat returns nil if data is JSON of this format, and [ErrNewer] if it is of a newer one. It
+// looks at no other field, since a newer format may have changed all others.
 func checkFormat(data []byte) error {
 	var file struct {
 		Format int `json:"format"`
 	}
-	if json.Unmarshal(data, &file) == nil && file.Format > format {
+	switch err := json.Unmarshal(data, &file); {
+	case err != nil:
+		return err
+	case file.Format > format:
 		return fmt.Errorf("%w (format %d): use that", ErrNewer, file.Format)
+	case file.Format < format:
+		return errNoFormat
 	}
 	return nil
 }

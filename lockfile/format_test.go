@@ -11,107 +11,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/leasectl/leasectl/leaseapi"
 )
-
-// Files of format 0, as programs wrote them before files had a number: such a program wrote
-// testdata/format0.
-var (
-	format0At     = time.Date(2026, 11, 22, 2, 58, 43, 0, time.UTC)
-	format0Leases = []Lease{{Name: "install-0", Generation: 1763780323000001}, {Name: "install-1", Generation: 1763780323000002}}
-
-	format0Records = map[string]Record{
-		"queued": {
-			State: HandleQueued, RequestID: "Q7", Owner: "https://ci/job/7", Ask: leaseapi.Ask{Type: "aws", Count: 2}, Proxy: "http://proxy", TTL: 5 * time.Minute,
-			Earlier: []Owed{{RequestID: "P6", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "install-2", Generation: 3}}, SharedList: "/shared/leases"}},
-		},
-		"held": {
-			State: HandleHeld, RequestID: "H7", Owner: "https://ci/job/7", Ask: leaseapi.Ask{Type: "aws", Count: 2}, Proxy: "http://proxy", TTL: 5 * time.Minute,
-			Leases: format0Leases, SharedList: "/shared/leases", AcquiredAt: format0At, ReleaseAt: format0At.Add(20 * time.Minute), KeeperPID: 42,
-		},
-		"releasing": {
-			State:   HandleReleasing,
-			Earlier: []Owed{{RequestID: "H7", Owner: "https://ci/job/7", Proxy: "http://proxy", Leases: format0Leases, SharedList: "/shared/leases"}},
-		},
-	}
-	format0Intents = map[string]Intent{
-		"A7": {ID: "A7", Kind: KindAcquire, Request: "A7", Handle: "/state/h", Proxy: "http://proxy", Type: "aws", Count: 2, Owner: "me", PID: 42, Begun: format0At},
-		"X7": {ID: "X7", Kind: KindExec, Request: "X7", Handle: "/state/h", Proxy: "http://proxy", Type: "aws", Count: 1, Owner: "me", PID: 42, Begun: format0At},
-		"R7": {ID: "R7", Kind: KindRelease, Request: "H7", Handle: "/state/h", Proxy: "http://proxy", Type: "aws", Count: 1, Owner: "me", PID: 42, Begun: format0At},
-	}
-)
-
-// copyFormat0 copies the files of format 0 to a directory of the test's own.
-func copyFormat0(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	ok(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format0"))))
-	return dir
-}
-
-// A handle of format 0 keeps its meaning. It stays as it is until its record changes. Then it
-// gets this format, with the rest of the record unchanged.
-func TestFormat0Handle(t *testing.T) {
-	for name, want := range format0Records {
-		t.Run(name, func(t *testing.T) {
-			h, err := OpenHandle(filepath.Join(copyFormat0(t), name))
-			ok(t, err)
-			wantRecord(t, h, want)
-			before := read(t, h.jsonPath())
-			ok(t, h.Update(t.Context(), func(*Tx) error { return nil }))
-			if got := read(t, h.jsonPath()); got != before {
-				t.Errorf("nothing changed, and the record became %s", got)
-			}
-			want.Type = "gcp"
-			ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Type = "gcp"; return nil }))
-			wantRecord(t, h, want)
-			changed := strings.Replace(before, `"aws"`, `"gcp"`, 1)
-			if !strings.Contains(before, `"aws"`) { // the field was not there
-				changed = strings.Replace(before, `"state": "releasing",`, "\"state\": \"releasing\",\n  \"type\": \"gcp\",", 1)
-			}
-			number := "{\n  \"format\": 1,\n"
-			if name != "held" { // owed names get a names file
-				number = "{\n  \"format\": 2,\n"
-				if got := read(t, h.path); !strings.HasPrefix(got, "install-") {
-					t.Errorf("changed, the names are %q", got)
-				}
-			}
-			if got, want := read(t, h.jsonPath()), strings.Replace(changed, "{\n", number, 1); got != want {
-				t.Errorf("changed, the record is\n%s\nwant\n%s", got, want)
-			}
-		})
-	}
-}
-
-// Journal entries of format 0 keep their meaning. This format is the same text behind a number.
-func TestFormat0Journal(t *testing.T) {
-	dir := copyFormat0(t)
-	ok(t, os.Chmod(filepath.Join(dir, "journal"), 0o700))
-	j := Journal(filepath.Join(dir, "journal"))
-	got := make(map[string]Intent)
-	ok(t, j.SettleDead(t.Context(), func(in Intent) bool { got[in.ID] = in; return false }))
-	if !reflect.DeepEqual(got, format0Intents) {
-		t.Errorf("it has %+v\nwant %+v", got, format0Intents)
-	}
-	for id, in := range format0Intents {
-		path := filepath.Join(string(j), id+".json")
-		before := read(t, path)
-		ok(t, os.Remove(path))
-		e, err := j.Begin(t.Context(), in)
-		ok(t, err)
-		if got, want := read(t, path), strings.Replace(before, "{", `{"format":1,`, 1); got != want {
-			t.Errorf("written again it is %s\nwant %s", got, want)
-		}
-		ok(t, e.Settle())
-	}
-}
 
 // newerRecords are records of a newer format, whose fields may mean anything.
 var newerRecords = []string{
-	`{"format":4,"state":"held","leases":[{"name":"a","generation":1}]}`,
+	`{"format":2,"state":"held","leases":[{"name":"a","generation":1}]}`,
 	`{"state":["a","queue"],"format":99,"leases":{"a":1},"ttl":300}`,
-	`{"format":4}`,
+	`{"format":2}`,
 }
 
 // A handle that a newer program wrote, or was writing when it was killed, is
@@ -171,8 +77,8 @@ func TestNewerJournal(t *testing.T) {
 	j := journalIn(t)
 	begin(t, j, "good").Leave()
 	for i, entry := range []string{
-		`{"format":4,"id":"newer0","kind":"acquire","handle":"/h","pid":1}`,
-		`{"format":4,"id":{"new":"form"},"padding":"` + strings.Repeat("x", 1000) + `"}`,
+		`{"format":2,"id":"newer0","kind":"acquire","handle":"/h","pid":1}`,
+		`{"format":2,"id":{"new":"form"},"padding":"` + strings.Repeat("x", 1000) + `"}`,
 	} {
 		write(t, filepath.Join(string(j), fmt.Sprintf("newer%d.json", i)), entry)
 	}
@@ -195,13 +101,35 @@ func TestNewerJournal(t *testing.T) {
 	}
 }
 
+// JSON without a format, which no leasectl wrote, is no record and no entry, and stays.
+func TestNoFormat(t *testing.T) {
+	j := journalIn(t)
+	ok(t, os.Mkdir(string(j), 0o700))
+	entry := filepath.Join(string(j), "x.json")
+	write(t, entry, `{"id":"x","kind":"hold","request":"x"}`)
+	err := j.SettleDead(t.Context(), func(in Intent) bool { t.Errorf("handed out: %+v", in); return true })
+	wantError(t, err, entry+": no leasectl wrote it: it has no format")
+	if got := ls(t, string(j)); got != "x.json" {
+		t.Errorf("left: %q", got)
+	}
+	s := Shared(filepath.Join(t.TempDir(), "s"))
+	write(t, s.jsonPath(), `{"name":"s","rounds":[{"id":"R1"}]}`)
+	wantError(t, s.Update(t.Context(), func(*SharedTx) error { return nil }), "it has no format")
+	l := List(filepath.Join(t.TempDir(), "leases"))
+	write(t, string(l), "a\n")
+	write(t, l.jsonPath(), `{"grants":[{"name":"a","generation":7}]}`)
+	if got, _, err := l.Read(); err != nil || len(got) != 1 || got[0].identified() {
+		t.Errorf("the list has %+v, %v; want the name alone", got, err)
+	}
+}
+
 func wantNewer(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, ErrNewer) {
 		t.Errorf("error %v, want %v", err, ErrNewer)
 		return
 	}
-	if text := err.Error(); !strings.Contains(text, "written by a newer leasectl (format 4): use that") &&
+	if text := err.Error(); !strings.Contains(text, "written by a newer leasectl (format 2): use that") &&
 		!strings.Contains(text, "written by a newer leasectl (format 99): use that") {
 		t.Errorf("error %q does not say which format it is and what to do", text)
 	}
@@ -215,31 +143,4 @@ func contents(t *testing.T, dir string) map[string]string {
 		files[name] = read(t, filepath.Join(dir, name))
 	}
 	return files
-}
-
-// A handle of format 2, which owes releases beside its own request, keeps its meaning: a program of
-// that format wrote testdata/format2.
-func TestFormat2Handle(t *testing.T) {
-	dir := t.TempDir()
-	ok(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "format2"))))
-	h, err := OpenHandle(filepath.Join(dir, "queued"))
-	ok(t, err)
-	want := Record{
-		State: HandleQueued, RequestID: "Q7", Owner: "job-7", Ask: leaseapi.Ask{Type: "aws"}, Proxy: "http://proxy", TTL: 5 * time.Minute,
-		Earlier: []Owed{
-			{RequestID: "P6", Owner: "job-7", Proxy: "http://old", Store: "S1", Leases: []Lease{{Name: "install-2", Generation: 3}}, NotAfter: format0At, Unsent: true},
-			{RequestID: "P5", Owner: "job-7", Proxy: "http://v1", Leases: []Lease{{Name: "install-9"}}, Unconfirmed: true},
-		},
-	}
-	wantRecord(t, h, want)
-	if got := want.NamesInFile(); !slices.Equal(got, []string{"install-2", "install-9"}) {
-		t.Errorf("its names are %q", got)
-	}
-	want.Earlier = want.Earlier[1:]
-	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Earlier = tx.Earlier[1:]; return nil }))
-	wantRecord(t, h, want)
-	ok(t, h.Update(t.Context(), func(tx *Tx) error { tx.Earlier = nil; return nil }))
-	if got := read(t, h.jsonPath()); !strings.Contains(got, `"format": 1`) {
-		t.Errorf("without what it owed, it is %s", got)
-	}
 }

@@ -48,13 +48,9 @@ type Intent struct {
 
 	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
-	// Unconfirmed are names that a version-1 proxy no longer knew, although no release of them
-	// had succeeded. Programs of format 2 or less wrote them.
-	Unconfirmed []string `json:"unconfirmed,omitempty"`
 }
 
-// Kind says what a process was about to do. Older programs wrote these values, so they must
-// stay.
+// Kind says what a process was about to do.
 type Kind string
 
 const (
@@ -72,7 +68,7 @@ const (
 // its handle.
 func (r Record) Intent(id string, kind Kind, handle string) Intent {
 	return Intent{
-		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: r.NamedProxy(), Type: r.Type, Count: r.Count, Owner: r.Owner,
+		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: r.Proxy, Type: r.Type, Count: r.Count, Owner: r.Owner,
 	}
 }
 
@@ -143,7 +139,7 @@ type intentFile struct {
 
 // encode returns in as it is written to disk.
 func (in Intent) encode() ([]byte, error) {
-	text, err := json.Marshal(intentFile{plainFormat, in})
+	text, err := json.Marshal(intentFile{format, in})
 	return append(text, '\n'), err
 }
 
@@ -159,7 +155,7 @@ func fill(path string, data []byte) error {
 	}
 	old, err := f.Stat()
 	if err == nil && old.Size() > 0 {
-		err = checkFormatOf(f)
+		err = refuseNewer(f)
 	}
 	if err == nil {
 		_, err = f.WriteAt(append(data, bytes.Repeat([]byte{'\n'}, max(0, int(old.Size())-len(data)))...), 0)
@@ -167,13 +163,16 @@ func fill(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// checkFormatOf is checkFormat of a file.
-func checkFormatOf(f *os.File) error {
+// refuseNewer returns [ErrNewer] if a newer program wrote f.
+func refuseNewer(f *os.File) error {
 	data, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {
 		return err
 	}
-	return checkFormat(data)
+	if err := checkFormat(data); errors.Is(err, ErrNewer) {
+		return err
+	}
+	return nil
 }
 
 // Kind returns what the process is about to do.
@@ -233,7 +232,8 @@ func (e *Entry) Leave() error {
 // SettleDead calls fn with each intent whose process is dead, oldest first, and removes the
 // entries that fn settles. No other process gets the same intent until fn returns. SettleDead
 // stops when ctx ends, which is no error, and never waits for a lock. An entry that cannot be
-// read, or that a newer program wrote ([ErrNewer]), stays and is in the error.
+// read, that a newer program wrote ([ErrNewer]), or that no leasectl wrote, stays and is in the
+// error.
 func (j Journal) SettleDead(ctx context.Context, fn func(Intent) (settled bool)) error {
 	entries, err := byAge(string(j), intentSuffix)
 	if err != nil {
@@ -281,8 +281,8 @@ func readIntent(path string) (in Intent, whole bool, err error) {
 		return Intent{}, false, err
 	}
 	var doc intentFile
-	switch err := unmarshal(data, &doc, &doc.Format); {
-	case errors.Is(err, ErrNewer):
+	switch err := unmarshal(data, &doc); {
+	case errors.Is(err, ErrNewer), errors.Is(err, errNoFormat):
 		return Intent{}, false, fmt.Errorf("%s: %w", path, err)
 	case err != nil:
 		return Intent{}, false, nil

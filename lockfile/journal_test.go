@@ -132,7 +132,7 @@ func TestJournalOddFiles(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty.json": "",
 		"half.json":  `{"id":"ha`,
-		"other.json": `{"id":"another"}`,
+		"other.json": `{"format":1,"id":"another"}`,
 		"note.txt":   "not ours",
 	} {
 		write(t, filepath.Join(string(j), name), text)

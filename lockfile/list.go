@@ -167,7 +167,7 @@ func (l List) readKnown() ([]Grant, error) {
 		return nil, err
 	}
 	var doc listDoc
-	switch err := unmarshal(data, &doc, &doc.Format); {
+	switch err := unmarshal(data, &doc); {
 	case errors.Is(err, ErrNewer):
 		return nil, fmt.Errorf("%s: %w", l.jsonPath(), err)
 	case err != nil:
@@ -183,7 +183,7 @@ func (l List) changeKnown(grants []Grant) (change, error) {
 		return remove(l.jsonPath()), nil
 	}
 	for {
-		data, err := json.MarshalIndent(listDoc{plainFormat, grants}, "", " ")
+		data, err := json.MarshalIndent(listDoc{format, grants}, "", " ")
 		if err != nil {
 			return change{}, err
 		}

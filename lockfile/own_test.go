@@ -19,7 +19,7 @@ func TestFilesRefused(t *testing.T) {
 				h := handleIn(t)
 				tt.make(t, h.path+suffix)
 				before := ls(t, filepath.Dir(h.path))
-				err := h.Update(t.Context(), func(tx *Tx) error { tx.State = HandleQueued; return nil })
+				err := h.Update(t.Context(), func(tx *Tx) error { tx.Record = Record{State: HandleQueued, RequestID: "r"}; return nil })
 				wantError(t, err, h.path+suffix)
 				wantError(t, err, tt.says)
 				after := strings.Fields(ls(t, filepath.Dir(h.path)))
@@ -58,7 +58,7 @@ func TestDirectories(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return h.Update(t.Context(), func(tx *Tx) error { tx.State = HandleQueued; return nil })
+		return h.Update(t.Context(), func(tx *Tx) error { tx.Record = Record{State: HandleQueued, RequestID: "r"}; return nil })
 	}
 	for _, mode := range []fs.FileMode{0o700, 0o755, 0o777, 0o777 | fs.ModeSticky, 0o777 | fs.ModeSetgid} {
 		dir := t.TempDir()

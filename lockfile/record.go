@@ -29,32 +29,11 @@ const (
 type Lease struct {
 	Name string `json:"name"`
 	// Generation tells this grant of the name from every other grant; zero if only the name is
-	// known, as in a bare handle, and in the records that older programs wrote of leases of
-	// version-1 proxies.
+	// known, as in a bare handle.
 	Generation uint64 `json:"generation,omitempty"`
 	// Type is the type of its pool, if the request asked for several; else it is that of the record.
 	Type string `json:"type,omitempty"`
 }
-
-// Owed is what a handle of format 2 or less owed beside its own request: leases, or a request in
-// the queue, whose release the proxy had not confirmed. This program adds none.
-type Owed struct {
-	RequestID string    `json:"request_id,omitempty"`
-	Owner     string    `json:"owner,omitempty"`
-	Proxy     string    `json:"proxy,omitempty"`
-	Store     string    `json:"store,omitempty"`
-	Leases    []Lease   `json:"leases,omitempty"`
-	NotAfter  time.Time `json:"not_after,omitzero"` // the latest time at which they can have been granted
-
-	SharedList string `json:"shared_list,omitempty"` // as in Record
-	// Unsent says that no release of the leases can have reached the proxy. Unconfirmed says that
-	// it must not be sent again.
-	Unsent      bool `json:"unsent,omitempty"`
-	Unconfirmed bool `json:"unconfirmed,omitempty"`
-}
-
-// Names returns the names of the leases, in their order.
-func (o Owed) Names() []string { return Names(o.Leases) }
 
 // Record is the content of a handle. The zero Record means that there is no handle. A bare
 // handle, which is names and nothing else, has HandleHeld and Leases without generations.
@@ -85,9 +64,6 @@ type Record struct {
 	// and the time is only for display.
 	ReleaseAt time.Time `json:"release_at,omitzero"`
 	KeeperPID int       `json:"keeper_pid,omitempty"`
-
-	// Earlier are the releases of earlier requests that a program of format 2 or less owed.
-	Earlier []Owed `json:"previous,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.
@@ -142,14 +118,6 @@ func (r Record) Holds(l leaseapi.Lease) bool {
 	})
 }
 
-// NamedProxy returns the proxy that the record names, be it only that of an earlier release; "" is none.
-func (r Record) NamedProxy() string {
-	if r.Proxy != "" || len(r.Earlier) == 0 {
-		return r.Proxy
-	}
-	return r.Earlier[0].Proxy
-}
-
 // Describe names for people what the record holds or waits for.
 func (r Record) Describe() string {
 	if len(r.Leases) == 0 {
@@ -196,34 +164,16 @@ func (r *Record) UnmarshalJSON(data []byte) error {
 // NamesInFile returns the content of the names file of r: the names of the leases that are held
 // or being released.
 func (r Record) NamesInFile() []string {
-	if r.State == HandleHeld {
-		return r.Names()
+	if r.State == HandleQueued {
+		return nil
 	}
-	var names []string
-	if r.State != HandleQueued {
-		names = r.Names()
-	}
-	for _, owed := range r.Earlier {
-		names = append(names, owed.Names()...)
-	}
-	return names
+	return r.Names()
 }
 
 // hasNamesFile reports whether r has a names file. A held record without leases has one, too:
 // without the file the handle would count as removed.
 func (r Record) hasNamesFile() bool {
 	return r.State == HandleHeld || len(r.NamesInFile()) > 0
-}
-
-// format is the oldest format whose programs lose no lease of r.
-func (r Record) format() int {
-	switch {
-	case r.State == HandleReleasing && (r.RequestID != "" || len(r.Leases) > 0) || len(r.Replaces) > 0 || r.Adapter != "":
-		return format
-	case r.State != HandleHeld && slices.ContainsFunc(r.Earlier, func(o Owed) bool { return len(o.Leases) > 0 }):
-		return owedFormat
-	}
-	return plainFormat
 }
 
 // fields is Record without its methods.
@@ -251,7 +201,7 @@ func (r Record) encode() ([]byte, error) {
 	if r.State == "" {
 		return []byte{}, nil
 	}
-	text, err := json.MarshalIndent(r.document(r.format()), "", "  ")
+	text, err := json.MarshalIndent(r.document(format), "", "  ")
 	return append(text, '\n'), err
 }
 
@@ -259,7 +209,7 @@ func (r Record) encode() ([]byte, error) {
 // file, since they are sent to a proxy and shown to scripts too.
 func decode(data []byte) (Record, error) {
 	var doc document
-	if err := unmarshal(data, &doc, &doc.Format); err != nil {
+	if err := unmarshal(data, &doc); err != nil {
 		return Record{}, err
 	}
 	r := doc.record()
@@ -270,9 +220,8 @@ func decode(data []byte) (Record, error) {
 }
 
 func (r Record) check() error {
-	err := errors.Join(checkNames(r.Names()), checkNames(Names(r.Replaces)))
-	for _, owed := range r.Earlier {
-		err = errors.Join(err, checkNames(owed.Names()))
+	if r.RequestID == "" && (r.State == HandleQueued || r.State == HandleReleasing) {
+		return errors.New("it has no request id")
 	}
-	return err
+	return errors.Join(checkNames(r.Names()), checkNames(Names(r.Replaces)))
 }

@@ -21,7 +21,6 @@ var fullRecord = Record{
 	AcquiredAt: time.Date(2026, 1, 2, 3, 4, 5, 600, time.UTC),
 	ReleaseAt:  time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC),
 	KeeperPID:  42,
-	Earlier:    []Owed{{RequestID: "r1", Owner: "me", Proxy: "http://old", Leases: []Lease{{Name: "c", Generation: 3}}, SharedList: "/old/leases"}},
 }
 
 // Other versions read and write this text: it must not change.
@@ -29,8 +28,7 @@ func TestRecordJSON(t *testing.T) {
 	const want = `{"state":"releasing","request_id":"r2","owner":"https://ci/job/7","type":"aws","count":2,` +
 		`"proxy":"http://proxy","leases":[{"name":"a","generation":18446744073709551615},{"name":"b"}],` +
 		`"shared_list":"/shared/leases","acquired_at":"2026-01-02T03:04:05.0000006Z","release_at":"2026-01-02T04:00:00Z",` +
-		`"keeper_pid":42,"previous":[{"request_id":"r1","owner":"me","proxy":"http://old","leases":[{"name":"c","generation":3}],"shared_list":"/old/leases"}],` +
-		`"ttl":"5m0s"}`
+		`"keeper_pid":42,"ttl":"5m0s"}`
 	got, err := json.Marshal(fullRecord)
 	ok(t, err)
 	if string(got) != want {
@@ -50,7 +48,7 @@ func TestRecordJSON(t *testing.T) {
 func TestRecordUnknownFields(t *testing.T) {
 	h := handleIn(t)
 	write(t, h.path, "a\n")
-	write(t, h.jsonPath(), `{"state":"held","colour":{"r":[1]},"leases":[{"name":"a","generation":7,"units":3}],"request_id":"r"}`)
+	write(t, h.jsonPath(), `{"format":1,"state":"held","colour":{"r":[1]},"leases":[{"name":"a","generation":7,"units":3}],"request_id":"r"}`)
 	r, err := h.Read()
 	ok(t, err)
 	want := Record{State: HandleHeld, RequestID: "r", Leases: []Lease{{Name: "a", Generation: 7}}}
@@ -61,14 +59,19 @@ func TestRecordUnknownFields(t *testing.T) {
 
 func TestDecodeBroken(t *testing.T) {
 	for _, text := range []string{
-		"", "{", "null", "{}", "[]", `"held"`, `{"state":"held"} x`, `{"state":7}`,
+		"", "{", "null", "{}", "[]", `"held"`, `{"state":"held"} x`, `{"state":7}`, `{"state":"queued"}`,
 		`{"state":"held","ttl":"soon"}`, `{"state":"held","ttl":300}`,
 		`{"state":"held","leases":[{"name":"a/b"}]}`,
-		`{"state":"held","previous":[{"leases":[{"name":"a\nb"}]}]}`,
+		`{"state":"held","replaces":[{"name":"a\nb"}]}`,
 		`{"state":"held","leases":[{"name":"a","generation":-1}]}`,
 	} {
-		if r, err := decode([]byte(text)); err == nil {
+		if r, err := decode([]byte(ofFormat1(text))); err == nil {
 			t.Errorf("%q is the record %+v", text, r)
+		}
+	}
+	for _, start := range []string{`{`, `{"format":0,`, `{"format":-1,`, `{"format":"1",`} {
+		if r, err := decode([]byte(start + `"state":"held"}`)); err == nil {
+			t.Errorf("%q begins the record %+v", start, r)
 		}
 	}
 }

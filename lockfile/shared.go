@@ -77,7 +77,7 @@ func (s Shared) read() (r SharedRecord, data []byte, err error) {
 	data, err = readOwn(s.jsonPath())
 	var doc sharedDoc
 	if err == nil && len(data) > 0 {
-		err = unmarshal(data, &doc, &doc.Format)
+		err = unmarshal(data, &doc)
 	}
 	if err != nil {
 		return SharedRecord{}, nil, fmt.Errorf("read shared lease %s: %w", s.jsonPath(), err)
@@ -148,11 +148,7 @@ func (tx *SharedTx) write() ([]byte, error) {
 }
 
 func (tx *SharedTx) encode() ([]byte, error) {
-	number := plainFormat
-	if slices.ContainsFunc(tx.Rounds, func(r Round) bool { return r.Service != nil }) {
-		number = format
-	}
-	data, err := json.Marshal(sharedDoc{number, tx.SharedRecord})
+	data, err := json.Marshal(sharedDoc{format, tx.SharedRecord})
 	return append(data, '\n'), err
 }
 

@@ -44,7 +44,7 @@ func TestSharedFormat(t *testing.T) {
 	}
 }
 
-// A program that does not know services refuses a record with one, as it would drop it.
+// The record of a round with a service.
 func TestSharedServiceFormat(t *testing.T) {
 	s := Shared(filepath.Join(t.TempDir(), "a"))
 	want := Service{
@@ -57,7 +57,7 @@ func TestSharedServiceFormat(t *testing.T) {
 	}))
 	const text = `"service":{"command":"c","ready":"r","timeout_ns":60000000000,"grace_ns":1000000000,"group":7,"since":"2026-11-27T05:00:00Z",` +
 		`"variables":["A=b"],"over":"ended","said":["bye"],"lasts_until_ns":9}`
-	if written := read(t, string(s)+".json"); !strings.HasPrefix(written, `{"format":3,`) || !strings.Contains(written, text) {
+	if written := read(t, string(s)+".json"); !strings.HasPrefix(written, `{"format":1,`) || !strings.Contains(written, text) {
 		t.Errorf("the record is written as %s", written)
 	}
 	got, err := s.Read()

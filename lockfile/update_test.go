@@ -53,7 +53,7 @@ func TestUpdateWrites(t *testing.T) {
 
 			ok(t, h.Update(t.Context(), set(fullRecord)))
 			wantRecord(t, h, fullRecord)
-			if got := read(t, h.path); got != "a\nb\nc\n" { // c is owed
+			if got := read(t, h.path); got != "a\nb\n" {
 				t.Errorf("the names file holds %q", got)
 			}
 			for _, path := range []string{h.path, h.jsonPath()} {
@@ -143,7 +143,7 @@ func TestUpdateWritesWhatChanged(t *testing.T) {
 // A record of a newer version stays as it is while nothing changes.
 func TestUpdateLeavesWhatItDoesNotKnow(t *testing.T) {
 	h := handleIn(t)
-	const newer = `{"state":"queued","request_id":"r","future":"x"}`
+	const newer = `{"format":1,"state":"queued","request_id":"r","future":"x"}`
 	write(t, h.jsonPath(), newer)
 	ok(t, h.Update(t.Context(), func(*Tx) error { return nil }))
 	if got := read(t, h.jsonPath()); got != newer {
@@ -215,12 +215,12 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("after Save", func(t *testing.T) {
 		h := handleIn(t)
 		ok(t, h.Update(t.Context(), set(held("r1", "a"))))
-		queued := Record{State: HandleQueued, RequestID: "r2", Earlier: []Owed{{Leases: []Lease{{Name: "a"}}}}}
+		queued := Record{State: HandleQueued, RequestID: "r2", Replaces: []Lease{{Name: "a"}}}
 		err := h.Update(t.Context(), func(tx *Tx) error {
 			tx.Record = queued
 			ok(t, tx.Save())
 			wantRecord(t, h, queued) // on disk, for all to see
-			tx.Earlier = nil
+			tx.Replaces = nil
 			return boom
 		})
 		if err != boom {
@@ -263,7 +263,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("by a name", func(t *testing.T) {
 		for _, bad := range []Record{
 			held("r", "a", "../../etc"),
-			{State: HandleReleasing, Earlier: []Owed{{Leases: []Lease{{Name: "a\nb"}}}}},
+			{State: HandleQueued, RequestID: "r", Replaces: []Lease{{Name: "a\nb"}}},
 		} {
 			h := handleIn(t)
 			wantError(t, h.Update(t.Context(), set(bad)), "lease name")

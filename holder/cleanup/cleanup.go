@@ -36,21 +36,16 @@ func Within(ctx context.Context, most time.Duration) (context.Context, context.C
 	if ctx.Err() != nil {
 		most = min(most, afterSignal) // for callers that share out the time until the deadline
 	}
-	return hurried(context.WithValue(context.WithoutCancel(ctx), cleaning{}, ctx), ctx, most, afterSignal)
-}
-
-// Share returns a context that has the nth part of the time of one for clean-up, and the
-// nth part of afterSignal once the caller has ended.
-func Share(ctx context.Context, n int) (context.Context, context.CancelFunc) {
-	deadline, bounded := ctx.Deadline()
-	if n == 1 || !bounded {
-		return ctx, func() {}
+	bounded, cancel := context.WithTimeout(context.WithValue(context.WithoutCancel(ctx), cleaning{}, true), most)
+	out, end := context.WithCancelCause(bounded)
+	hurry := time.AfterFunc(most, func() { end(context.DeadlineExceeded) })
+	stop := context.AfterFunc(ctx, func() { hurry.Reset(afterSignal) })
+	return out, func() {
+		stop()
+		hurry.Stop()
+		end(nil)
+		cancel()
 	}
-	caller, is := ctx.Value(cleaning{}).(context.Context)
-	if !is {
-		caller = ctx
-	}
-	return hurried(ctx, caller, time.Until(deadline)/time.Duration(n), afterSignal/time.Duration(n))
 }
 
 // Finish returns a context for a call whose result nobody would learn of if it were cut off: it ends with
@@ -67,22 +62,7 @@ func Finish(ctx context.Context) (context.Context, context.CancelFunc) {
 	}
 }
 
-// hurried returns a context that ends after most, or afterCaller after the end of caller if that is
-// earlier.
-func hurried(ctx, caller context.Context, most, afterCaller time.Duration) (context.Context, context.CancelFunc) {
-	bounded, cancel := context.WithTimeout(ctx, most)
-	out, end := context.WithCancelCause(bounded)
-	hurry := time.AfterFunc(most, func() { end(context.DeadlineExceeded) })
-	stop := context.AfterFunc(caller, func() { hurry.Reset(afterCaller) })
-	return out, func() {
-		stop()
-		hurry.Stop()
-		end(nil)
-		cancel()
-	}
-}
-
-// cleaning marks a context of this package. Its value is the context of the caller.
+// cleaning marks a context of this package.
 type cleaning struct{}
 
 // ForNotes returns a context for notes of an operation's result: a proxy that did not

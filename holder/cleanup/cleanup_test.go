@@ -70,29 +70,6 @@ func TestContext(t *testing.T) {
 			defer cancelInner()
 			return ends(t, inner)
 		}, 3 * time.Second},
-		{"the first of two shares", func(t *testing.T, caller context.Context, _ func()) time.Duration {
-			ctx, cancel := Context(caller)
-			defer cancel()
-			share, cancelShare := Share(ctx, 2)
-			defer cancelShare()
-			return ends(t, share)
-		}, Timeout / 2},
-		{"the first of two shares, and the caller has ended", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			end()
-			ctx, cancel := Context(caller)
-			defer cancel()
-			share, cancelShare := Share(ctx, 2)
-			defer cancelShare()
-			return ends(t, share)
-		}, afterSignal / 2},
-		{"the first of two shares, and the caller ends meanwhile", func(t *testing.T, caller context.Context, end func()) time.Duration {
-			ctx, cancel := Context(caller)
-			defer cancel()
-			share, cancelShare := Share(ctx, 2)
-			defer cancelShare()
-			time.AfterFunc(2*time.Second, end)
-			return ends(t, share)
-		}, 2*time.Second + afterSignal/2},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/leasectl/leasectl/holder/local"
@@ -78,17 +77,9 @@ func (a address) String() string {
 
 // Redacted returns r as it may be printed: without the passwords of proxies, and its seal.
 func Redacted(r lockfile.Record) lockfile.Record {
-	hide := func(proxy, store *string) {
-		*proxy = proxyclient.Redacted(*proxy)
-		if *store != "" && !isStoreID(*store) {
-			*store = proxyclient.Redacted(*store)
-		}
-	}
-	hide(&r.Proxy, &r.Store)
-	r.Seal = ""
-	r.Earlier = slices.Clone(r.Earlier)
-	for i := range r.Earlier {
-		hide(&r.Earlier[i].Proxy, &r.Earlier[i].Store)
+	r.Proxy, r.Seal = proxyclient.Redacted(r.Proxy), ""
+	if r.Store != "" && !isStoreID(r.Store) {
+		r.Store = proxyclient.Redacted(r.Store)
 	}
 	return r
 }

@@ -102,7 +102,7 @@ func (d *Dialer) EndTokens() {
 // ProxyOf returns the proxy to ask about what a handle's record holds or waits for: that of
 // [Dialer.Recorded], unless the user named another just now; "" if neither is known.
 func (d *Dialer) ProxyOf(r lockfile.Record) (string, error) {
-	if r.NamedProxy() == "" || d.Given {
+	if r.Proxy == "" || d.Given {
 		return d.URL, nil
 	}
 	return d.Recorded(r)

@@ -97,7 +97,7 @@ func (d *Dialer) Own(r lockfile.Record) lockfile.Record {
 // of flags or environment if the record names the same. Any other is an error: a file must not say
 // where a token goes.
 func (d *Dialer) Recorded(r lockfile.Record) (string, error) {
-	recorded := r.NamedProxy()
+	recorded := r.Proxy
 	named := ""
 	if d.URL != "" {
 		name, err := d.Name(d.URL)

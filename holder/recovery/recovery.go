@@ -6,8 +6,6 @@ package recovery
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -62,7 +60,7 @@ func (r *recovery) forgetIntents(ctx context.Context) {
 		_ = r.h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 			forget := slices.Contains(r.forget, in.ID) || in.Kind == lockfile.KindRelease && requests[in.Request]
 			if forget {
-				requests[in.Request] = in.Request != "" // older programs wrote none
+				requests[in.Request] = true
 				r.fail(r.forgetInHandle(ctx, in))
 				r.addAction(in, holder.Settled{}, Forgotten)
 			}
@@ -120,11 +118,8 @@ func (r *recovery) forgetInHandle(ctx context.Context, in lockfile.Intent) error
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	return handle.Update(ctx, func(tx *lockfile.Tx) error {
-		all := in.Request == "" // the release of a handle that only owed leases, by an older program
-		tx.Earlier = slices.DeleteFunc(tx.Earlier, func(o lockfile.Owed) bool { return all || o.RequestID == in.Request })
-		owedOnly := tx.State == lockfile.HandleReleasing && tx.RequestID == ""
-		ours := !all && tx.RequestID == in.Request && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.HandleHeld)
-		if len(tx.Earlier) == 0 && (owedOnly || ours) {
+		ours := in.Request != "" && tx.RequestID == in.Request
+		if ours && (in.Kind != lockfile.KindAcquire || tx.State != lockfile.HandleHeld) {
 			tx.Record = lockfile.Record{}
 		}
 		return nil
@@ -178,7 +173,7 @@ func (r *recovery) addAction(in lockfile.Intent, done holder.Settled, result Res
 	act := Action{
 		Result: result, ID: in.ID, Handle: in.Handle, Type: in.Type, Count: in.Count,
 		Proxy: proxyclient.Redacted(in.Proxy), PID: in.PID, Since: in.Begun,
-		Names:   slices.Concat(done.Released, done.Kept, in.Unconfirmed),
+		Names:   slices.Concat(done.Released, done.Kept),
 		Message: done.Text(in),
 	}
 	if result == Forgotten {
@@ -231,12 +226,6 @@ func (r *recovery) sweep() {
 	r.fail(err)
 	for _, path := range append(temps, r.h.Keepers.Sweep(old)...) {
 		r.removed(path, path)
-	}
-	// Older programs remembered each name that they had got.
-	history := filepath.Join(r.h.StateDir, "history")
-	if _, err := os.Lstat(history); err == nil {
-		r.fail(os.RemoveAll(history))
-		r.removed(history, history+": this version remembers nothing")
 	}
 }
 
@@ -341,16 +330,15 @@ func (r *recovery) recoverHandle(ctx context.Context, handle lockfile.Handle) er
 	if record.State != lockfile.HandleReleasing || slices.Contains(r.failedHandles, handle.Path()) {
 		return nil
 	}
-	proxy := record.NamedProxy()
-	if err := r.outage(proxy); err != nil {
+	if err := r.outage(record.Proxy); err != nil {
 		return err
 	}
-	in := lockfile.Intent{Kind: lockfile.KindRelease, Request: record.RequestID, Handle: handle.Path(), Proxy: proxy}
+	in := record.Intent("", lockfile.KindRelease, handle.Path())
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	done, found, err := r.h.SettleHandle(ctx, handle, in)
-	r.noteOutage(proxy, err)
-	act := Action{Handle: handle.Path(), Names: done.Released, Proxy: proxyclient.Redacted(proxy)}
+	r.noteOutage(record.Proxy, err)
+	act := Action{Handle: handle.Path(), Names: done.Released, Proxy: proxyclient.Redacted(record.Proxy)}
 	switch {
 	case len(done.Released) > 0:
 		act.Result, act.Message = Released, fmt.Sprintf("released %s: handle %s owed it", strings.Join(done.Released, ", "), handle.Path())

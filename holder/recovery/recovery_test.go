@@ -10,7 +10,6 @@ import (
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/lockfile"
 )
 
 // A disk that fills up while a handle is written leaves the handle with a request that was
@@ -47,37 +46,4 @@ func TestHandleWrittenHalfway(t *testing.T) {
 		t.Error(failures)
 	}
 	w.WantNothingLeft(r.Handle, "lease1", "lease1", "lease1")
-}
-
-// What an older program could not release is forgotten without the names that somebody has put at
-// the path of its handle since.
-func TestForgetLeavesABareHandle(t *testing.T) {
-	w := newWorld(t)
-	owed := []lockfile.Owed{{RequestID: "r", Proxy: w.Proxy.URL, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}}
-	for name, bare := range map[string]bool{"owing": false, "bare": true} {
-		handle := w.Handle(name)
-		if bare {
-			if err := os.WriteFile(handle.Path(), []byte("lease2\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			w.Write(handle, lockfile.Record{State: lockfile.HandleReleasing, Earlier: owed})
-		}
-		e, err := w.Journal.Journal().Begin(t.Context(), lockfile.Intent{ID: name, Kind: lockfile.KindRelease, Handle: handle.Path(), Proxy: w.Proxy.URL})
-		if err == nil {
-			err = e.Leave()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, failures := Run(holdertest.Within(t), w.Holder, []string{name}); len(failures) > 0 {
-			t.Error(failures)
-		}
-		if r, _ := handle.Read(); bare != (r.State == lockfile.HandleHeld) {
-			t.Errorf("%s: the handle is %+v", name, r)
-		}
-	}
-	if got := w.Proxy.Released(); len(got) > 0 {
-		t.Errorf("released %v", got)
-	}
 }

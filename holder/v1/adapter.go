@@ -214,26 +214,6 @@ func (a *Adapter) Forget(ctx context.Context, name string) (forgotten []Held, er
 	return forgotten, errors.Join(errs...)
 }
 
-// NoteUnconfirmed notes leases of an older program's records whose release must not be sent again.
-func (a *Adapter) NoteUnconfirmed(ctx context.Context, proxy, owner, handle, why string, names []string) error {
-	if _, err := a.makeID(ctx); err != nil {
-		return err
-	}
-	for _, name := range names {
-		h := Held{Proxy: proxy, Name: name, Owner: owner, Handle: handle, At: time.Now().UTC(), State: NameUnconfirmed, Since: now(), Why: why}
-		err := a.cell(proxy, name).Update(ctx, func(tx *lockfile.CellTx) error {
-			if found, err := tx.Value(new(Held)); found || err != nil {
-				return err // this machine got the name again: the older lease is over
-			}
-			return tx.Set(h)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // OfRequest returns the leases that a request got here and that nobody has begun to release.
 func (a *Adapter) OfRequest(request string) (held []Held, err error) {
 	all, err := a.all()

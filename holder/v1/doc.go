@@ -28,7 +28,7 @@
 //	no file      the lease was given back, or this machine never had it. The release of a handle of this
 //	             machine does nothing
 //
-// A record from another machine (the steps of a test share handles through a directory), a bare
-// name that this machine has no file of, and a record of an older program are released as deployed
-// clients do it: once, no matter who holds the name.
+// A record from another machine (the steps of a test share handles through a directory) and a bare
+// name that this machine has no file of are released as deployed clients do it: once, no matter who
+// holds the name.
 package v1

@@ -221,7 +221,7 @@ func (s *storm) check() {
 	s.Run(0, "recover")
 	err := filepath.WalkDir(s.Path("state"), func(path string, d os.DirEntry, err error) error {
 		// Files that a KILL left half written begin with a dot, and are removed only when old.
-		if err == nil && !d.IsDir() && filepath.Base(filepath.Dir(path)) != "history" && !strings.HasPrefix(d.Name(), ".") {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), ".") {
 			s.T.Errorf("left: %s", path)
 		}
 		return err
