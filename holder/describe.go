@@ -112,7 +112,10 @@ func renewal(proxy string) string {
 // describeExhausted describes the queue at the end of a wait, as far as the proxy said. To a
 // request that did not wait it says when to try again.
 func describeExhausted(e *proxyclient.ExhaustedError, now time.Time) string {
-	if e.Wait <= 0 {
+	switch {
+	case e.Refused != "":
+		return e.Error() + ": try again later, or raise --wait-timeout"
+	case e.Wait <= 0:
 		return describeRefusal(e, now)
 	}
 	text := fmt.Sprintf("no lease of type %q within %s", e.Type, leaseapi.Duration(e.Wait))

@@ -162,9 +162,11 @@ func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 		},
 	}, l.handle.Path())
 	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
-		if exhausted.Last == nil {
+		switch {
+		case exhausted.Refused != "":
+		case exhausted.Last == nil:
 			exhausted.Last = l.lastQueue(ctx, wait, r)
-		} else {
+		default:
 			*exhausted.Last = l.markOwn(*exhausted.Last)
 		}
 	}

@@ -14,6 +14,7 @@ const (
 	ProblemLost           = "urn:leasectl:problem:lost"            // 410: the caller does not hold the lease to renew or resize
 	ProblemConflict       = "urn:leasectl:problem:conflict"        // 409: the request id belongs to a different request
 	ProblemQueueFull      = "urn:leasectl:problem:queue-full"      // 503
+	ProblemShareUsed      = "urn:leasectl:problem:share-used"      // 503: the caller has its max_leases or max_waiters
 	ProblemUnavailable    = "urn:leasectl:problem:unavailable"     // 503: stopping, or the store failed
 	ProblemMethod         = "urn:leasectl:problem:method-not-allowed"
 	ProblemNotFound       = "urn:leasectl:problem:not-found"   // 404: no such path

@@ -17,5 +17,8 @@ type WhoamiReply struct {
 	// empty: all.
 	Pools       []string  `json:"pools,omitempty"`
 	MaxPriority int       `json:"max_priority,omitempty"` // the greatest priority that it may ask for
+	Overcommit  bool      `json:"overcommit,omitempty"`   // it may ask for leases beyond the limit
+	MaxLeases   int       `json:"max_leases,omitempty"`   // how many it may hold or wait for; zero: no bound
+	MaxWaiters  int       `json:"max_waiters,omitempty"`  // how many of its requests may wait; zero: no bound
 	Until       time.Time `json:"until,omitzero"`         // when its token ends; zero: it does not
 }

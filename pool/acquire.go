@@ -28,6 +28,9 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkLeases(r, 0); err != nil {
+		return nil, err
+	}
 	p := r.pool
 	other := p.mergedInto(r)
 	if (other == nil || q.Try) && s.atOnce(r) {
@@ -64,7 +67,8 @@ func (s *Set) queueOrJoin(r, other *request) ([]Lease, error) {
 }
 
 // wait makes r, a new request, wait: in the queue, or with other, which it joins or supersedes;
-// nil: no other. It is refused if the queue is full.
+// nil: no other. It is refused if the queue is full, or if its
+// caller has its [Share].
 func (s *Set) wait(r, other *request) error {
 	supersedes := other != nil && r.Coalesce == Latest
 	for seat := range r.allSeats {
@@ -72,6 +76,9 @@ func (s *Set) wait(r, other *request) error {
 		if n := len(p.queue) + p.following; n >= p.MaxWaiters && !supersedes {
 			return seat.inPool(fmt.Errorf("%w: %d do", ErrQueueFull, n))
 		}
+	}
+	if err := s.checkWaiters(r); err != nil && !supersedes {
+		return err
 	}
 	r.attached = 1
 	if supersedes {
@@ -206,6 +213,9 @@ func (s *Set) Reacquire(now time.Duration, q Request, replaces []Ref) (leases []
 		return nil, nil, err
 	}
 	r, err := s.newRequest(q)
+	if err == nil {
+		err = s.checkLeases(r, len(replaced))
+	}
 	if err == nil {
 		err = s.wait(r, r.pool.mergedInto(r))
 	}

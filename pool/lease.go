@@ -190,6 +190,7 @@ func (g *ledger) install(l *lease) {
 		k.leases = append(k.leases, l)
 	}
 	g.held++
+	g.use(l.Owner, usage{held: 1})
 	if r != nil {
 		r.leases = append(r.leases, l)
 	}
@@ -253,6 +254,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	l.pool.heldUnits -= l.Units
 	l.pool.outlook.invalidate()
 	g.held--
+	g.use(l.Owner, usage{held: -1})
 	g.touch(l.pool)
 
 	sl := l.slot

@@ -29,8 +29,9 @@ type ledger struct {
 	timers   ordered[*timer]
 
 	held, waiting int
-	several       int     // how many of those in queues want leases of several pools
-	touched       []*pool // pools in which a waiter may fit after a change; serve looks at them
+	usage         map[string]usage // by caller
+	several       int              // how many of those in queues want leases of several pools
+	touched       []*pool          // pools in which a waiter may fit after a change; serve looks at them
 	changes       []Change
 	act           Act      // the operator's act that is under way; zero: none is
 	drained       []Change // what the last Drain returned; the next one uses its memory again
@@ -48,6 +49,7 @@ func newLedger(now time.Duration, generation uint64) ledger {
 			func(r *request) string { return r.ID },
 			func(r *request) **request { return &r.sameID }),
 		ended:  newTombstones(),
+		usage:  make(map[string]usage),
 		pauses: make(map[string]Pause),
 		timers: newTimers(),
 	}

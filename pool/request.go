@@ -133,6 +133,8 @@ type Request struct {
 	// the wire, and so cannot repeat it: its grant is firm at once, its wait ends
 	// with its connection, and its ID is not remembered.
 	Anonymous bool
+	// Share is what its caller may have. It counts when the request comes, and is not durable.
+	Share Share
 	// Try marks a request that does not wait, or stops waiting if it is queued
 	// already: if it cannot be granted at once, it gets [ErrExhausted].
 	Try bool
@@ -245,6 +247,7 @@ type request struct {
 	sameID  *request // of another caller
 	pool    *pool
 	slot    *slot  // the name that it wants; nil: any
+	wants   int    // how many leases, while it waits
 	key     *key   // while it is in the queue: its own, or that of the name; nil: it has none
 	arrival uint64 // position in the order of arrivals
 	arrived time.Duration

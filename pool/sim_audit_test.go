@@ -15,6 +15,9 @@ func (m *sim) audit() {
 	m.auditModel()
 	m.auditSnapshot(m.set.Snapshot())
 	m.auditPools()
+	if got, want := m.set.usage, usageOf(m.set); !maps.Equal(got, want) {
+		m.failf("callers have %v, counted %v", want, got)
+	}
 	if len(m.uncommitted) == 0 {
 		m.auditDisk()
 	}

@@ -158,6 +158,8 @@ func (g *ledger) register(r *request) {
 	r.timer.on = r
 	g.requests.add(r)
 	g.waiting++
+	r.wants = r.leasesWanted()
+	g.use(r.Owner, usage{wanted: r.wants, waiting: 1})
 }
 
 // deregister is the counterpart of register.
@@ -166,6 +168,7 @@ func (g *ledger) deregister(r *request) {
 	g.timers.remove(&r.timer)
 	g.requests.remove(r)
 	g.waiting--
+	g.use(r.Owner, usage{wanted: -r.wants, waiting: -1})
 }
 
 // addToQueue puts r into the queue of each of its pools, and into that of its key.

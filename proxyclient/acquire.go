@@ -285,6 +285,8 @@ func (a *acquisition) observe(o outcome) {
 				a.notePlace(p.Queued)
 			}
 			a.lastAnswer = a.exhausted()
+		case p.Type == leaseapi.ProblemQueueFull, p.Type == leaseapi.ProblemShareUsed:
+			a.lastAnswer = &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Refused: leaseapi.Printable(p.Detail)}
 		case leaseapi.SaysExhausted(o.text()):
 			a.lastAnswer = a.exhausted()
 		}

@@ -259,7 +259,7 @@ func (a answer) passing() bool {
 // busy reports whether the proxy itself says that nothing is free now. Such a proxy
 // works as it should.
 func (a answer) busy() bool {
-	return a.is(leaseapi.ProblemQueueFull) || a.is(leaseapi.ProblemExhausted) || a.begins(leaseapi.TextAcquireFailed) && leaseapi.SaysExhausted(string(a.body))
+	return a.is(leaseapi.ProblemQueueFull) || a.is(leaseapi.ProblemShareUsed) || a.is(leaseapi.ProblemExhausted) || a.begins(leaseapi.TextAcquireFailed) && leaseapi.SaysExhausted(string(a.body))
 }
 
 // begins reports whether the body begins with text.

@@ -80,13 +80,21 @@ type ExhaustedError struct {
 	Type string
 	Wait time.Duration    // as requested; zero: the request did not wait
 	Last *leaseapi.Queued // last known state of the queue; nil: not known
+	// Refused is why the proxy did not take it into the queue; empty: it did, or did not say.
+	Refused string
 }
 
 func (e *ExhaustedError) Error() string {
 	if e.Wait <= 0 {
+		if e.Refused != "" {
+			return fmt.Sprintf("no lease of type %q: %s", e.Type, e.Refused)
+		}
 		return fmt.Sprintf("no lease of type %q is free", e.Type)
 	}
 	s := fmt.Sprintf("no lease of type %q within %s", e.Type, e.Wait)
+	if e.Refused != "" {
+		return s + ": " + e.Refused
+	}
 	if q := e.Last; q != nil {
 		reason := ""
 		if q.Reason != "" {

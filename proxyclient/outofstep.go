@@ -62,7 +62,7 @@ type words struct {
 var allWords = []words{
 	{paths: []string{leaseapi.PathRequests}, field: "state"},
 	{paths: []string{leaseapi.PathAcquire}, field: "names", text: leaseapi.TextAcquireFailed, problems: []string{
-		leaseapi.ProblemConflict, leaseapi.ProblemQueueFull, leaseapi.ProblemExhausted, leaseapi.ProblemCoalesced, leaseapi.ProblemSuperseded,
+		leaseapi.ProblemConflict, leaseapi.ProblemQueueFull, leaseapi.ProblemShareUsed, leaseapi.ProblemExhausted, leaseapi.ProblemCoalesced, leaseapi.ProblemSuperseded,
 	}},
 	{paths: []string{leaseapi.PathAcquire}, field: "place"},
 	{paths: []string{leaseapi.PathAcquire, leaseapi.PathRemove}, problems: []string{leaseapi.ProblemEnded, leaseapi.ProblemRemoved}},

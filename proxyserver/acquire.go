@@ -67,6 +67,7 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		return nil, false
 	}
 	p.came = time.Now()
+	p.Share = c.Share
 	p.by, p.Owner = c, pool.BindOwner(c.id, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.
@@ -137,6 +138,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 		http.Error(w, fmt.Sprintf("%s%q: %s", leaseapi.TextAcquireFailed, leaseapi.Shorten(p.Type), text), status)
 	}
 	exhausted, _ := errors.AsType[*pool.ExhaustedError](out.err)
+	share, _ := errors.AsType[*pool.ShareError](out.err)
 	switch err := out.err; {
 	case err == nil:
 		answer(w, http.StatusOK, acquireReply(t.clock, p, out.leases))
@@ -163,12 +165,14 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 		answerExhausted(w, t.clock, exhausted)
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
-	case errors.Is(err, pool.ErrQueueFull) && !p.ours:
+	case (errors.Is(err, pool.ErrQueueFull) || share != nil) && !p.ours:
 		// In the words for an exhausted pool: after these, clients of version 1 try
 		// again later.
 		refuse(http.StatusServiceUnavailable, fmt.Sprintf("%s: %s: %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, err))
 	case errors.Is(err, pool.ErrQueueFull):
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemQueueFull, err.Error())
+	case share != nil:
+		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemShareUsed, err.Error())
 	case errors.Is(err, pool.ErrEnded):
 		answerEnded(w, err)
 	case errors.Is(err, pool.ErrNotOwn):
@@ -280,6 +284,12 @@ var refusals = []struct {
 // refusal returns the word under which an acquire that ended with err counts; "" if the
 // acquire was granted or still waits, its client has gone, or the server stops.
 func refusal(err error) string {
+	if share, ok := errors.AsType[*pool.ShareError](err); ok {
+		if share.Leases {
+			return "max-leases"
+		}
+		return "max-waiters"
+	}
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {
 			return r.word

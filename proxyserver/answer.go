@@ -122,6 +122,7 @@ var titles = map[string]string{
 	leaseapi.ProblemLost:           "a lease is lost",
 	leaseapi.ProblemConflict:       "the request id is taken",
 	leaseapi.ProblemQueueFull:      "the queue is full",
+	leaseapi.ProblemShareUsed:      "the caller has its share",
 	leaseapi.ProblemUnavailable:    "the server is unavailable",
 	leaseapi.ProblemMethod:         "method not allowed",
 	leaseapi.ProblemNotFound:       "no such path",

@@ -35,10 +35,15 @@ func (c caller) mayAcquire(p *acquireParams) error {
 			return forbid(err)
 		}
 	}
-	if c.id != "" {
-		return forbid(c.CheckPriority(p.Priority))
+	switch {
+	case c.id == "":
+		return nil
+	case p.Overcommit:
+		if err := c.CheckOvercommit(); err != nil {
+			return forbid(err)
+		}
 	}
-	return nil
+	return forbid(c.CheckPriority(p.Priority))
 }
 
 // forbid makes an error, if there is one, a refusal of what a caller wants.

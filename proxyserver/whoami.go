@@ -13,6 +13,7 @@ func (h *handler) serveWhoami(c caller, w http.ResponseWriter, _ *http.Request) 
 		return
 	}
 	answer(w, http.StatusOK, leaseapi.WhoamiReply{
-		Name: c.Name, Issuer: c.Issuer, Role: c.Role.String(), Pools: c.Pools, MaxPriority: c.MaxPriority, Until: c.Until.UTC(),
+		Name: c.Name, Issuer: c.Issuer, Role: c.Role.String(), Pools: c.Pools, MaxPriority: c.MaxPriority,
+		Overcommit: c.CheckOvercommit() == nil, MaxLeases: c.Share.Leases, MaxWaiters: c.Share.Waiters, Until: c.Until.UTC(),
 	})
 }

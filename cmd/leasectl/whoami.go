@@ -57,6 +57,17 @@ func whoamiText(who leaseapi.WhoamiReply, now time.Time) string {
 	row("role", who.Role)
 	row("pools", cmp.Or(strings.Join(who.Pools, ", "), "all"))
 	row("priority", fmt.Sprintf("up to %d", who.MaxPriority))
+	if who.Overcommit {
+		row("overcommit", "yes")
+	}
+	for _, most := range []struct {
+		what string
+		n    int
+	}{{"leases", who.MaxLeases}, {"waiters", who.MaxWaiters}} {
+		if most.n > 0 {
+			row(most.what, fmt.Sprintf("%d at most", most.n))
+		}
+	}
 	row("from", cmp.Or(who.Issuer, "a token of the proxy's file"))
 	switch left := who.Until.Sub(now); {
 	case who.Until.IsZero():

@@ -18,6 +18,7 @@
 package auth
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,6 +51,9 @@ type Rights struct {
 	Pools []string // globs of the types that it may acquire and see; nil: all
 	// MaxPriority is the greatest priority that it may ask for.
 	MaxPriority int
+	// Overcommit: it may ask for leases beyond the limit, ahead of all others. An admin may, too.
+	Overcommit bool
+	Share      pool.Share
 }
 
 // Caller is the sender of a request.
@@ -84,6 +88,14 @@ func (c Caller) CheckPriority(priority int) error {
 		return nil
 	}
 	return fmt.Errorf("priority %d is more than this token may ask for: it may ask for %d at the most", priority, c.MaxPriority)
+}
+
+// CheckOvercommit returns an error if the caller may not ask for overcommit.
+func (c Caller) CheckOvercommit() error {
+	if c.Overcommit || c.Role == RoleAdmin {
+		return nil
+	}
+	return errors.New("this token may not ask for overcommit, which goes ahead of all who wait: that takes overcommit: true in its rule, or the word overcommit in its line")
 }
 
 // Match reports whether text matches a glob, in which * is any text, also / and none, and

@@ -129,6 +129,7 @@ func (g *Gate) Set(c *Config) {
 		return
 	}
 	next := &state{tokens: c.Tokens, issuers: make(map[string]*trusted)}
+	g.logRenamed(old, c)
 	for _, i := range c.Issuers {
 		was, known := old.issuers[i.URL]
 		if !known || was.source() != i.source() {
@@ -137,6 +138,30 @@ func (g *Gate) Set(c *Config) {
 		next.issuers[i.URL] = &trusted{Issuer: i, keyring: was.keyring}
 	}
 	g.state.Store(next)
+}
+
+// logRenamed logs which callers have another name from now on: they are new callers.
+func (g *Gate) logRenamed(old *state, c *Config) {
+	const text = "another name makes new callers: what was taken under the old one stays that one's"
+	for _, was := range old.tokens {
+		for _, is := range c.Tokens {
+			if is.Sum == was.Sum && is.Name != was.Name {
+				g.log.Warn(text, "token", is.Name, "was", was.Name)
+			}
+		}
+	}
+	for _, i := range c.Issuers {
+		was, known := old.issuers[i.URL]
+		if !known {
+			continue
+		}
+		for _, r := range i.Rules {
+			at := slices.IndexFunc(was.Rules, func(other Rule) bool { return maps.Equal(other.Claims, r.Claims) })
+			if at >= 0 && was.Rules[at].Name != r.Name {
+				g.log.Warn(text, "issuer", i.URL, "name", string(r.Name), "was", string(was.Rules[at].Name))
+			}
+		}
+	}
 }
 
 func (g *Gate) newKeyring(i Issuer) *keyring {

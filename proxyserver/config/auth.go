@@ -24,6 +24,9 @@ import (
 //	  role: job                    # or read, or admin
 //	  pools: [install, "aws-*"]    # types that it may acquire and see; all if not set
 //	  max_priority: 10             # the most that it may ask for; 0 if not set
+//	  overcommit: true             # it may ask for leases beyond the limit, as an admin may; false if not set
+//	  max_leases: 50               # that it holds and waits for; no bound if not set
+//	  max_waiters: 20              # of its requests; no bound if not set
 //	issuers:
 //	- issuer: https://token.actions.githubusercontent.com
 //	  audience: leasectl           # that the tokens must be for
@@ -32,7 +35,7 @@ import (
 //	  rules:                       # the first that matches counts
 //	  - claims: {repository: "acme/*", ref: refs/heads/main}
 //	    name: "{repository}"
-//	    pools: [install]           # role and max_priority, too
+//	    pools: [install]           # role, max_priority and so on, too
 //
 // Paths are relative to the directory of the file. The error joins up to ten errors of the form
 // "name:line:column: text", and never shows a token.
@@ -89,6 +92,9 @@ func (p *authParser) rights(to *auth.Rights) map[string]func(key, value *yaml.No
 				p.errorf(value, "max_priority %d is more than %d", to.MaxPriority, leaseapi.MaxPriority)
 			}
 		},
+		"overcommit":  func(key, value *yaml.Node) { to.Overcommit = p.bool(key, value) },
+		"max_leases":  func(key, value *yaml.Node) { to.Share.Leases = p.number(key, value, 1) },
+		"max_waiters": func(key, value *yaml.Node) { to.Share.Waiters = p.number(key, value, 1) },
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
@@ -21,7 +22,7 @@ func sumOf(text string) string {
 
 func TestParseAuth(t *testing.T) {
 	file := `tokens:
-- {name: ci, sha256: ` + sumOf("x") + `, pools: ["aws-*"], max_priority: 10}
+- {name: ci, sha256: ` + sumOf("x") + `, pools: ["aws-*"], max_priority: 10, overcommit: true, max_leases: 50, max_waiters: 20}
 - {name: ops, secret_file: ops.token, role: admin}
 - {name: eye, sha256: ` + strings.Repeat("1", 64) + `, role: read}
 issuers:
@@ -32,6 +33,7 @@ issuers:
     name: "{repository}"
     pools: [install]
     max_priority: 50
+    max_leases: 3
   - {claims: {repository: "acme/*"}, name: "{repository}", pools: [install], role: job}
 - issuer: https://kubernetes.default.svc
   ca: ca.crt
@@ -49,13 +51,13 @@ issuers:
 	}
 	want := auth.Config{
 		Tokens: []auth.Token{
-			{Name: "ci", Sum: sha256.Sum256([]byte("x")), Rights: auth.Rights{Pools: []string{"aws-*"}, MaxPriority: 10}},
+			{Name: "ci", Sum: sha256.Sum256([]byte("x")), Rights: auth.Rights{Pools: []string{"aws-*"}, MaxPriority: 10, Overcommit: true, Share: pool.Share{Leases: 50, Waiters: 20}}},
 			{Name: "ops", Sum: sha256.Sum256([]byte(secret)), Rights: auth.Rights{Role: auth.RoleAdmin}},
 			{Name: "eye", Sum: ones, Rights: auth.Rights{Role: auth.RoleRead}},
 		},
 		Issuers: []auth.Issuer{
 			{URL: "https://token.actions.githubusercontent.com", Audience: "leasectl", Rules: []auth.Rule{
-				{Claims: map[string]string{"repository": "acme/*", "ref": "refs/heads/main"}, Name: "{repository}", Rights: auth.Rights{Pools: []string{"install"}, MaxPriority: 50}},
+				{Claims: map[string]string{"repository": "acme/*", "ref": "refs/heads/main"}, Name: "{repository}", Rights: auth.Rights{Pools: []string{"install"}, MaxPriority: 50, Share: pool.Share{Leases: 3}}},
 				{Claims: map[string]string{"repository": "acme/*"}, Name: "{repository}", Rights: auth.Rights{Pools: []string{"install"}}},
 			}},
 			{URL: "https://kubernetes.default.svc", Audience: "leasectl", CAFile: "/etc/l/ca.crt", TokenFile: "/var/run/token", Rules: []auth.Rule{
@@ -85,6 +87,9 @@ func TestParseAuthErrors(t *testing.T) {
 		{"tokens:\n- {name: a, sha256: " + sum + ", role: root}", `f:2:93: role "root": want job, read or admin`},
 		{"tokens:\n- {name: a, sha256: " + sum + ", pools: []}", "f:2:94: pools is empty"},
 		{"tokens:\n- {name: a, sha256: " + sum + ", max_priority: 101}", "f:2:101: max_priority 101 is more than 100"},
+		{"tokens:\n- {name: a, sha256: " + sum + ", max_leases: 0}", "f:2:99: max_leases 0 is less than 1"},
+		{"tokens:\n- {name: a, sha256: " + sum + ", max_waiters: many}", "f:2:100: max_waiters is not a whole number"},
+		{"tokens:\n- {name: a, sha256: " + sum + ", overcommit: 5}", "f:2:99: overcommit is neither true nor false"},
 		{"tokens:\n- {name: a, sha256: " + sum + "}\n- {name: b, sha256: " + sum + "}", "f:3:21: the token is already in line 2"},
 		{"tokens:\n- {name: \"a\\x01\", sha256: " + sum + "}", `f:2:10: the name "a\x01" has control characters, or is not UTF-8`},
 		{"issuers:\n- {audience: a}", "f:2:3: issuer is missing"},

@@ -210,6 +210,14 @@ func (p *parser) number(key, value *yaml.Node, least int) int {
 	return n
 }
 
+func (p *parser) bool(key, value *yaml.Node) (is bool) {
+	at, value := value, resolve(value)
+	if value.Kind != yaml.ScalarNode || value.Tag != "!!bool" || value.Decode(&is) != nil {
+		p.errorf(at, "%s is neither true nor false", key.Value)
+	}
+	return is
+}
+
 func (p *parser) duration(key, value *yaml.Node) time.Duration {
 	at, value := value, resolve(value)
 	d, err := time.ParseDuration(value.Value)

@@ -15,6 +15,7 @@ import (
 //	nightly   ddbb6f0c4ec7a1c7b56ee0e4c0a86e25
 //	oncall    7b1c2c2fd3a1a1c8b4d7a6c1b1f0e9d3  admin
 //	board     91d07f6e2a4b88c0f3c1f5a0e6d2b749  read
+//	images    0c6b8e4f9d2a7135be0f44ad9c81e672  overcommit
 //
 // A file without tokens is an error, since nobody could get in. The error joins up to ten
 // errors of the form "name:line: text", and never shows a token.
@@ -51,13 +52,18 @@ func ParseTokens(name string, data []byte) ([]auth.Token, error) {
 }
 
 func parseToken(fields []string) (t auth.Token, err error) {
-	switch {
-	case len(fields) == 1:
-		return t, errors.New("want a name, a token, and admin, read or nothing")
-	case len(fields) > 3 || len(fields) == 3 && auth.Role(fields[2]) != auth.RoleAdmin && auth.Role(fields[2]) != auth.RoleRead:
-		return t, errors.New("after the name and the token there may only be the word admin or read")
-	case len(fields) == 3:
-		t.Role = auth.Role(fields[2])
+	if len(fields) == 1 {
+		return t, errors.New("want a name, a token, and admin, read, overcommit or nothing")
+	}
+	for _, word := range fields[2:] {
+		switch {
+		case word == overcommitWord && !t.Overcommit:
+			t.Overcommit = true
+		case t.Role == auth.RoleJob && (auth.Role(word) == auth.RoleAdmin || auth.Role(word) == auth.RoleRead):
+			t.Role = auth.Role(word)
+		default:
+			return t, errors.New("after the name and the token there may only be the words admin or read, and overcommit")
+		}
 	}
 	t.Name = fields[0]
 	if err := auth.CheckName(t.Name); err != nil {
@@ -66,3 +72,6 @@ func parseToken(fields []string) (t auth.Token, err error) {
 	t.Sum, err = auth.SumOf(fields[1])
 	return t, err
 }
+
+// overcommitWord gives the right to ask for overcommit.
+const overcommitWord = "overcommit"

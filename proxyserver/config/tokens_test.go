@@ -10,15 +10,15 @@ import (
 )
 
 func TestParseTokens(t *testing.T) {
-	tokens, err := ParseTokens("t", []byte("# who\n\nred  r1-4567890123456\r\n\tred\tr2-4567890123456 admin\n#blue b\n  green g#1-567890123456\neye  e1-4567890123456 read\n"))
+	tokens, err := ParseTokens("t", []byte("# who\n\nred  r1-4567890123456\r\n\tred\tr2-4567890123456 admin\n#blue b\n  green g#1-567890123456\neye  e1-4567890123456 read\nimg i1-4567890123456 overcommit\nboth b1-4567890123456 overcommit admin\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var got []string
 	for _, tok := range tokens {
-		got = append(got, fmt.Sprintf("%s/%v", tok.Name, tok.Role))
+		got = append(got, fmt.Sprintf("%s/%v/%t", tok.Name, tok.Role, tok.Overcommit))
 	}
-	if s := strings.Join(got, ", "); s != "red/job, red/admin, green/job, eye/read" {
+	if s := strings.Join(got, ", "); s != "red/job/false, red/admin/false, green/job/false, eye/read/false, img/job/true, both/admin/true" {
 		t.Errorf("tokens %s", s)
 	}
 	// An editor's mark of UTF-8 is no part of the first name.
@@ -34,16 +34,18 @@ func TestParseTokensErrors(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"", "t: there is no token in it"},
 		{"# only\n\n", "t: there is no token in it"},
-		{"red", "t:1: want a name, a token, and admin, read or nothing"},
-		{"red secret-7890123456 root", "t:1: after the name and the token there may only be the word admin or read"},
-		{"red secret-7890123456 admin x", "t:1: after the name and the token there may only be the word admin or read"},
+		{"red", "t:1: want a name, a token, and admin, read, overcommit or nothing"},
+		{"red secret-7890123456 root", "t:1: after the name and the token there may only be the words admin or read, and overcommit"},
+		{"red secret-7890123456 admin x", "t:1: after the name and the token there may only be the words admin or read, and overcommit"},
+		{"red secret-7890123456 admin read", "t:1: after the name and the token there may only be the words admin or read, and overcommit"},
+		{"red secret-7890123456 overcommit overcommit", "t:1: after the name and the token there may only be the words admin or read, and overcommit"},
 		{"\x01 secret", `t:1: the name "\x01" has control characters, or is not UTF-8`},
 		{"red: secret-7890123456", `t:1: the name "red:" ends in a colon: write the name, a blank, and the token`},
 		{strings.Repeat("x", 65) + " secret", "t:1: the name is 65 bytes long: at most 64"},
 		{"red sécret-7890123456", "t:1: the token holds white space or characters outside printable ASCII"},
 		{"red 123456789012345", "t:1: the token is 15 bytes long, which can be guessed: at least 16, such as of openssl rand -hex 16"},
-		{"a secret-7890123456\nb other-67890123456\nc secret-7890123456\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin, read or nothing"},
-		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin, read or nothing\n", 10), "\n")},
+		{"a secret-7890123456\nb other-67890123456\nc secret-7890123456\nd", "t:3: the token is already in line 1\nt:4: want a name, a token, and admin, read, overcommit or nothing"},
+		{strings.Repeat("x\n", 30), strings.TrimSuffix(strings.Repeat("t:%d: want a name, a token, and admin, read, overcommit or nothing\n", 10), "\n")},
 	} {
 		if strings.Contains(c.want, "%d") {
 			c.want = fmt.Sprintf(c.want, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)

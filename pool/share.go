@@ -1,0 +1,69 @@
+package pool
+
+import "fmt"
+
+// Share is how much one caller may have, over all pools and owners. Zero: no bound.
+type Share struct {
+	Leases  int // that its requests hold or wait for
+	Waiters int // of its requests that wait
+}
+
+// ShareError refuses a request whose caller has its [Share].
+type ShareError struct {
+	Leases      bool // it has too many leases; else too many of its requests wait
+	Have, Asked int
+	Most        int
+}
+
+func (e *ShareError) Error() string {
+	if e.Leases {
+		return fmt.Sprintf("max_leases: the caller holds %d leases or waits for them, asks for %d more, and may have %d", e.Have, e.Asked, e.Most)
+	}
+	return fmt.Sprintf("max_waiters: %d requests of the caller wait, and %d may", e.Have, e.Most)
+}
+
+// usage is what a caller has. A caller that has nothing has none.
+type usage struct{ held, wanted, waiting int }
+
+// use adds to what the caller of an owner has.
+func (g *ledger) use(owner string, more usage) {
+	caller := CallerOf(owner)
+	if caller == "" {
+		return
+	}
+	u := g.usage[caller]
+	u.held += more.held
+	u.wanted += more.wanted
+	u.waiting += more.waiting
+	if u == (usage{}) {
+		delete(g.usage, caller)
+		return
+	}
+	g.usage[caller] = u
+}
+
+// leasesWanted returns how many leases r gets, of all its pools.
+func (r *request) leasesWanted() (n int) {
+	for seat := range r.allSeats {
+		n += seat.pool.leasesFor(seat)
+	}
+	return n
+}
+
+// checkLeases returns a [ShareError] if r, a new request, asks for more leases than its caller may have.
+// So many of them end when it is taken.
+func (g *ledger) checkLeases(r *request, replaced int) error {
+	u, most := g.usage[CallerOf(r.Owner)], r.Share.Leases
+	if have, asked := u.held+u.wanted-replaced, r.leasesWanted(); most > 0 && have+asked > most {
+		return &ShareError{Leases: true, Have: have, Asked: asked, Most: most}
+	}
+	return nil
+}
+
+// checkWaiters returns a [ShareError] if r, which is about to wait, is one more than its caller may have.
+func (g *ledger) checkWaiters(r *request) error {
+	if have, most := g.usage[CallerOf(r.Owner)].waiting, r.Share.Waiters; most > 0 && have >= most {
+		return &ShareError{Have: have, Asked: 1, Most: most}
+	}
+	return nil
+}

@@ -1,0 +1,84 @@
+package pool
+
+import (
+	"errors"
+	"maps"
+	"testing"
+)
+
+// A caller holds and waits for no more than its share, over all pools and owners. Others are not
+// concerned, a repeated request is no other one, and a lease that is swapped does not count twice.
+func TestShareOfACaller(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 4)}, Config{Type: "u", Names: numbered("u", 1)})
+	ask := func(caller, id string, count int) Request {
+		return Request{ID: BindID(caller, id), Type: "t", Owner: BindOwner(caller, "of "+id), Ask: Ask{Count: count}, Share: Share{Leases: 4, Waiters: 2}}
+	}
+	mustRefuse := func(q Request, want ShareError) {
+		t.Helper()
+		_, err := set.Acquire(0, q)
+		if got, ok := errors.AsType[*ShareError](err); !ok || *got != want {
+			t.Errorf("%s: %v, want %+v", q.ID, err, want)
+		}
+	}
+	held := must(t, set, 0, ask("x", "a", 2), "t-0", "t-1")
+	both := ask("x", "both", 2)
+	both.Also = "u"
+	mustRefuse(both, ShareError{Leases: true, Have: 2, Asked: 3, Most: 4})
+	must(t, set, 0, ask("y", "a", 2), "t-2", "t-3")
+	must(t, set, 0, ask("x", "b", 1))
+	must(t, set, 0, ask("x", "b", 1))
+	must(t, set, 0, ask("x", "c", 1))
+	mustRefuse(ask("x", "d", 1), ShareError{Leases: true, Have: 4, Asked: 1, Most: 4})
+
+	swap := ask("x", "swap", 1)
+	swap.Owner = BindOwner("x", "of a")
+	if _, _, err := set.Reacquire(0, swap, []Ref{ref(held[0])}); !errors.As(err, new(*ShareError)) {
+		t.Errorf("a swap, while two wait: %v", err)
+	}
+	if l, ok := set.Held(0, held[0].Name); !ok || l.Generation != held[0].Generation {
+		t.Error("a swap that was refused ended the lease")
+	}
+	swap.Share.Waiters = 3
+	if _, _, err := set.Reacquire(0, swap, []Ref{ref(held[0])}); err != nil {
+		t.Errorf("a swap: %v", err)
+	}
+	if got, want := set.usage["x"], usageOf(set)["x"]; got != want || got.held+got.wanted != 4 {
+		t.Errorf("it has %+v, want %+v", got, want)
+	}
+	try := ask("x", "try", 1)
+	try.Try, try.Share.Leases = true, 0
+	if _, err := set.Acquire(0, try); !errors.Is(err, ErrExhausted) {
+		t.Errorf("what does not wait is no waiter: %v", err)
+	}
+	for _, id := range []string{"a", "b", "c", "swap"} {
+		set.Cancel(0, BindID("x", id))
+	}
+	acquire(t, set, 0, ask("y", "b", 1))
+	set.Cancel(0, BindID("y", "a"))
+	set.Cancel(0, BindID("y", "b"))
+	if len(set.usage) != 0 {
+		t.Errorf("nobody has anything, and yet %+v", set.usage)
+	}
+}
+
+// usageOf is what callers have, counted anew.
+func usageOf(set *Set) map[string]usage {
+	all := make(map[string]usage)
+	for _, sl := range set.slots {
+		if l := sl.lease; l != nil {
+			u := all[CallerOf(l.Owner)]
+			u.held++
+			all[CallerOf(l.Owner)] = u
+		}
+	}
+	for r := range set.requests.all {
+		if r.queued() {
+			u := all[CallerOf(r.Owner)]
+			u.waiting++
+			u.wanted += r.wants
+			all[CallerOf(r.Owner)] = u
+		}
+	}
+	maps.DeleteFunc(all, func(caller string, _ usage) bool { return caller == "" })
+	return all
+}
