@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/leasectl/leasectl/internal/own"
 )
 
 // change is one step of a change on disk: it writes data to path, renames from to path, or
@@ -83,7 +85,7 @@ func writeTemp(c change) (temp string, err error) {
 	}()
 	_, err = f.Write(c.data)
 	if err == nil {
-		err = chmod(f, c.mode)
+		err = errors.Join(chmod(f, c.mode), own.Give(f))
 	}
 	// Some file systems report a full disk or quota only here.
 	if cerr := f.Close(); err == nil {

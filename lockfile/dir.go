@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leasectl/leasectl/internal/own"
 )
 
 // PrivateDir returns the directory to use when the user names dir: dir itself, or a directory
@@ -22,7 +24,7 @@ func PrivateDir(dir string) string {
 	if err != nil || !fi.IsDir() {
 		return dir
 	}
-	switch uid := owner(fi); {
+	switch uid := own.OwnerOf(fi).User; {
 	case uid == os.Geteuid() && fi.Mode().Perm()&0o022 == 0:
 		return dir
 	case uid != os.Geteuid() && uid != 0:
@@ -33,10 +35,13 @@ func PrivateDir(dir string) string {
 
 // MakeDir makes the directory at path, with mode 0700, if it is missing; its parent must exist.
 // If path exists, it must be a real directory that belongs to the caller and that nobody else
-// can write to, or it is refused. MakeDir never changes the mode of an existing directory: path
+// can write to, or it is refused. So is a path of which a part is neither the caller's nor root's. MakeDir never changes the mode of an existing directory: path
 // may be a mistake, and taking away everybody's rights to, say, /tmp would be a worse one.
 func MakeDir(path string) error {
 	path = filepath.Clean(path) // a slash at the end would follow a symlink
+	if err := own.Dir(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("make directory: %w", err)
+	}
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		// The directory is checked below, also if another process made it first.
@@ -48,7 +53,7 @@ func MakeDir(path string) error {
 	if err != nil {
 		return fmt.Errorf("make directory: %w", err)
 	}
-	uid, perm := owner(fi), fi.Mode().Perm()
+	uid, perm := own.OwnerOf(fi).User, fi.Mode().Perm()
 	switch {
 	case fi.Mode()&fs.ModeSymlink != 0:
 		return fmt.Errorf("make directory: %s is a symlink, and none is followed here: remove it, or use the path it leads to", path)
@@ -85,8 +90,8 @@ func stateDirError(err error) error {
 	return fmt.Errorf("state directory: %w (LEASECTL_STATE_DIR names another)", err)
 }
 
-// checkDir refuses a directory that is neither ours nor root's. The error is fs.ErrNotExist if
-// there is none. It does not check the mode; the package comment says why.
+// checkDir refuses a directory that others could put in the place of another; see [own.DirForRoot]. The
+// error is fs.ErrNotExist if there is none. It does not check the mode; the package comment says why.
 func checkDir(dir string) error {
 	fi, err := os.Stat(dir)
 	if err != nil {
@@ -95,10 +100,7 @@ func checkDir(dir string) error {
 	if !fi.IsDir() {
 		return fmt.Errorf("%s is not a directory: use a path in one", dir)
 	}
-	if uid := owner(fi); uid != 0 && uid != os.Geteuid() {
-		return fmt.Errorf("directory %s belongs to user %d, and this is user %d: use a directory of your own", dir, uid, os.Geteuid())
-	}
-	return nil
+	return own.DirForRoot(dir)
 }
 
 // filesIn returns the entries of a directory that checkDir accepts, sorted by name; none if

@@ -51,11 +51,12 @@
 //   - The lock is advisory, and as good as the file system's flock(2). A section that locks the
 //     path it already holds waits for itself until its context ends. The lock orders what
 //     processes do to files, not what goroutines do to memory.
-//   - A handle's directory must belong to the caller or to root, and may be writable for
-//     everybody, with or without the sticky bit: volumes of container platforms commonly are
-//     root's with mode 0777. Other users who can write there without a sticky bit can delete or
-//     rename a handle's files; files that they create themselves are refused. [MakeDir] is
-//     strict: it accepts only a directory that nobody else can write to.
+//   - Each part of the path of a handle's directory must belong to the caller or to root. The directory
+//     may be writable for everybody, with or without the sticky bit: volumes of container platforms
+//     commonly are root's with mode 0777. Other users who can write there without a sticky bit can
+//     delete or rename a handle's files; files that they create themselves are refused. [MakeDir] is
+//     strict: it accepts only a directory that nobody else can write to. Root may also use the directory
+//     of another user, if nobody else can write to it; its files are that user's.
 //   - A process that is killed in the microseconds between creating and renaming a temporary
 //     file leaves it, as .NAME.tmp and digits, beside the file NAME. Nothing reads it, and
 //     [SweepTemp] removes it.

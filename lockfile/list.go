@@ -113,6 +113,9 @@ func (l List) changeLines(old listText, names []string) change {
 func (l List) update(ctx context.Context, fn func(old listText) error) error {
 	err := checkDir(filepath.Dir(l.path()))
 	if err == nil {
+		err = refusal(l.path()) // without a lock file that would stay
+	}
+	if err == nil {
 		err = WithLock(ctx, l.path()+lockSuffix, func() error {
 			old, err := l.load()
 			if err != nil {

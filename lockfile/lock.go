@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/leasectl/leasectl/internal/own"
 )
 
 // retryDelay is how long a waiter sleeps between two tries. A critical section takes
@@ -136,6 +139,9 @@ func openLocked(path string, take func(*flock.Flock) error) (*flock.Flock, error
 		if err := refusal(path); err != nil {
 			return nil, fmt.Errorf("lock: %w", err)
 		}
+		if err := makeForOwner(path); err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
 		l := flock.New(path, flock.SetFlag(flags), flock.SetPermissions(ownerOnly))
 		if err := take(l); err != nil {
 			return nil, fmt.Errorf("lock %s: %w", path, err)
@@ -152,6 +158,25 @@ func openLocked(path string, take func(*flock.Flock) error) (*flock.Flock, error
 			return nil, fmt.Errorf("unlock %s: %w", path, err)
 		}
 	}
+}
+
+// makeForOwner makes the file at path, if root would make it in a directory of another user, who must be able
+// to lock it too.
+func makeForOwner(path string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil || own.OwnerOf(dir).User == 0 {
+		return nil // flock says why
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, ownerOnly)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(own.Give(f), f.Close())
 }
 
 // atPath reports whether the file that l has locked is the one at path.

@@ -21,6 +21,7 @@ var children = map[string]func(args []string) error{
 	"churn":     childChurn,
 	"full-disk": childFullDisk,
 	"stranger":  childStranger,
+	"checkout":  childCheckout,
 }
 
 const childEnv = "LOCKFILE_TEST_CHILD"

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"github.com/leasectl/leasectl/internal/own"
 )
 
 // ownerOnly is the mode of every file this package creates, whatever the umask: names of leases
@@ -64,7 +66,7 @@ func checkSize(path string, data []byte) error {
 	return nil
 }
 
-// checkOwn refuses everything but a regular file of ours.
+// checkOwn refuses everything but a regular file of ours; see [own.Uses].
 func checkOwn(path string, fi fs.FileInfo) error {
 	switch mode := fi.Mode(); {
 	case mode&fs.ModeSymlink != 0:
@@ -74,14 +76,14 @@ func checkOwn(path string, fi fs.FileInfo) error {
 	case !mode.IsRegular():
 		return fmt.Errorf("%s is not a regular file (%s): use another path", path, mode.Type())
 	}
-	if uid := owner(fi); uid != os.Geteuid() {
+	if !own.Uses(path, fi) {
+		uid := own.OwnerOf(fi).User
+		if os.Geteuid() == 0 {
+			return fmt.Errorf("%s belongs to user %d, and this is user 0, who uses files of others only in directories that are theirs alone: run as user %d, or use such a directory", path, uid, uid)
+		}
 		return fmt.Errorf("%s belongs to user %d, and this is user %d: use another path, or run as user %d", path, uid, os.Geteuid(), uid)
 	}
 	return nil
-}
-
-func owner(fi fs.FileInfo) int {
-	return int(fi.Sys().(*syscall.Stat_t).Uid)
 }
 
 // refusal returns the error of checkOwn for the file at path now, or nil. It only makes an

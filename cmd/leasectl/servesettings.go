@@ -42,7 +42,7 @@ func (s *settings) read(ctx context.Context, o *serveOptions) error {
 		s.sources = append(s.sources, config.TokensFrom("tokens", o.tokens, s.warn, func(tokens []auth.Token) error { return s.takeAuth(s.auth, tokens) }))
 	}
 	if o.tlsCert != "" {
-		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, &s.certificate))
+		s.sources = append(s.sources, config.CertificateFrom("tls-cert", o.tlsCert, o.tlsKey, s.warn, &s.certificate))
 	}
 	err := config.Start(ctx, s.sources, s.warn)
 	if err == nil {

@@ -32,14 +32,19 @@ var rareMessages = map[string]string{
 	`lease proxy does not answer: …; request … is unconfirmed: up to … of type "…" may be held: leasectl recover gives it back, or lists it if the proxy cannot say`: "it takes seconds of silence",
 	"lease proxy does not answer: …: … after … bytes of the copy: try again":                                                                                         "it takes a proxy that ends within a backup",
 	"lease proxy answers with errors only: …": "it takes a proxy that fails for long",
-	"the lease proxy is too old: it granted without …, since an older one has taken the place of the one that was asked": "the proxy must be replaced between two requests",
-	"lease lost: given back through its handle: stopping the command":                                                    "the watch of a handle takes a second",
-	`the round of shared lease "…" was removed: lease lost: stopping the command`:                                        "the lease stays until its TTL is over",
-	`the use of shared lease "…" that this command is within has ended: lease lost`:                                      "the command must outlive its exec",
-	"the certificate has no name: ask the operator for one that has":                                                     "it takes such a certificate",
-	"(is … the address of a lease proxy?)":                                                                               "it takes a server that is none",
-	`the service of shared lease "…" could not be started: …`:                                                            "the machine must be short of something",
-	`shared lease "…": start a keeper for its service: …`:                                                                "the machine must be short of something",
+	"the lease proxy is too old: it granted without …, since an older one has taken the place of the one that was asked":                                  "the proxy must be replaced between two requests",
+	"lease lost: given back through its handle: stopping the command":                                                                                     "the watch of a handle takes a second",
+	`the round of shared lease "…" was removed: lease lost: stopping the command`:                                                                         "the lease stays until its TTL is over",
+	`the use of shared lease "…" that this command is within has ended: lease lost`:                                                                       "the command must outlive its exec",
+	"the certificate has no name: ask the operator for one that has":                                                                                      "it takes such a certificate",
+	"(is … the address of a lease proxy?)":                                                                                                                "it takes a server that is none",
+	`the service of shared lease "…" could not be started: …`:                                                                                             "the machine must be short of something",
+	`shared lease "…": start a keeper for its service: …`:                                                                                                 "the machine must be short of something",
+	"… belongs to user …, and this is user …: use a path whose parts are all yours or root's, or run as user …":                                           "it takes another user",
+	"… belongs to user …, and others can write to it: chmod 755 it, or run as user …, or use another directory":                                           "it takes another user",
+	"… belongs to user …, and a directory above it to user …: use a path of one user":                                                                     "it takes two other users",
+	"… belongs to user …, and this is user …: use another path, or run as user …":                                                                         "it takes another user",
+	"… belongs to user …, and this is user 0, who uses files of others only in directories that are theirs alone: run as user …, or use such a directory": "it takes another user",
 	"… gave no token in time":                                         "the command must hang for as long as the wait",
 	"find the directory of the service: …":                            "most systems know the directory of a process even if it was removed",
 	"request has ended: …: released or cancelled elsewhere":           "the request must end before its first answer",
@@ -143,7 +148,7 @@ func TestMessagesAreExplained(t *testing.T) {
 	page := readPage(t, "docs/troubleshooting.md")
 	found := 0
 	var code strings.Builder
-	for _, dir := range []string{"proxyclient", "holder", "holder/dial", "holder/keeper", "holder/recovery", "holder/shared", "holder/v1", "lockfile", "supervisor", "cmd/leasectl"} {
+	for _, dir := range []string{"proxyclient", "holder", "holder/dial", "holder/keeper", "holder/recovery", "holder/shared", "holder/v1", "internal/own", "lockfile", "supervisor", "cmd/leasectl"} {
 		paths, err := filepath.Glob("../../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

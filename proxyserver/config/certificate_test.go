@@ -50,7 +50,7 @@ func TestCertificate(t *testing.T) {
 	if certificate.TLS() != nil {
 		t.Error("TLS is served without a certificate")
 	}
-	source := CertificateFrom("tls-cert", cert, key, &certificate)
+	source := CertificateFrom("tls-cert", cert, key, func(Warning) {}, &certificate)
 	if err := Start(t.Context(), []*Source{source}, nil); err != nil {
 		t.Fatal(err)
 	}

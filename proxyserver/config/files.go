@@ -7,16 +7,17 @@ import (
 	"io/fs"
 	"os"
 	"sync/atomic"
-	"syscall"
 
+	"github.com/leasectl/leasectl/internal/own"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/auth"
 )
 
 // PoolsFrom returns the source for a file of pools: see [ParsePools]. warn is called for each
-// warning, also if the file has errors. apply is called if the file has no errors.
+// warning, also if the file has errors, and if other users may change it. apply is called if the file has no errors.
 func PoolsFrom(flag, file string, warn func(Warning), apply func([]pool.Config) error) *Source {
 	return &Source{Name: flag, Files: []string{file}, Apply: func(texts [][]byte) error {
+		warnOfOthers(file, "", warn)
 		pools, warnings, err := ParsePools(file, texts[0])
 		for _, w := range warnings {
 			warn(w)
@@ -29,10 +30,10 @@ func PoolsFrom(flag, file string, warn func(Warning), apply func([]pool.Config) 
 }
 
 // TokensFrom returns the source for a file of tokens: see [ParseTokens]. warn is called if
-// other users may read the file. apply is called if the file has no errors.
+// other users may read the file, or change it. apply is called if the file has no errors.
 func TokensFrom(flag, file string, warn func(Warning), apply func([]auth.Token) error) *Source {
 	return &Source{Name: flag, Files: []string{file}, Apply: func(texts [][]byte) error {
-		warnOfReaders(file, warn)
+		warnOfOthers(file, "tokens", warn)
 		tokens, err := ParseTokens(file, texts[0])
 		if err != nil {
 			return err
@@ -42,15 +43,16 @@ func TokensFrom(flag, file string, warn func(Warning), apply func([]auth.Token) 
 }
 
 // AuthFrom returns the source for a file that says who may ask, and for the secrets that it names:
-// see [ParseAuth]. warn is called if other users may read the secrets. apply is called if the file
+// see [ParseAuth]. warn is called if other users may read the secrets, or change any of the files. apply is called if the file
 // has no errors.
 func AuthFrom(flag, file string, warn func(Warning), apply func(auth.Config) error) *Source {
 	s := &Source{Name: flag, Files: []string{file}}
 	s.more = func(text []byte) []string { return secretFiles(file, text) }
 	s.Apply = func(texts [][]byte) error {
+		warnOfOthers(file, "", warn)
 		secrets := make(map[string][]byte)
 		for i, secret := range s.more(texts[0]) {
-			warnOfReaders(secret, warn)
+			warnOfOthers(secret, "tokens", warn)
 			secrets[secret] = texts[i+1]
 		}
 		c, err := ParseAuth(file, texts[0], secrets)
@@ -62,28 +64,48 @@ func AuthFrom(flag, file string, warn func(Warning), apply func(auth.Config) err
 	return s
 }
 
-// warnOfReaders warns if other users may read a file of secrets.
-func warnOfReaders(file string, warn func(Warning)) {
-	if info, err := os.Stat(file); err == nil && othersRead(info) {
-		warn(Warning{File: file, Text: fmt.Sprintf("its mode %#o lets others than its owner see the tokens: chmod 600", info.Mode().Perm())})
+// warnOfOthers warns if other users may change a file, or see the secret that it holds; "" is none.
+func warnOfOthers(file, holds string, warn func(Warning)) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return
+	}
+	text := openToOthers(info, holds, os.Geteuid())
+	if owner := own.OwnerOf(info); !own.Ours(owner) {
+		text = fmt.Sprintf("it belongs to user %d, who can change it: give it to root, or to the server's user", owner.User)
+	}
+	if text != "" {
+		warn(Warning{File: file, Text: text})
 	}
 }
 
-// othersRead reports whether other users than that of this process may read a file. If another
-// user owns the file, its group does not count: this process reads the file by its group, as
-// with a Secret of Kubernetes.
-func othersRead(info fs.FileInfo) bool {
-	others := fs.FileMode(0o077)
-	if stat, ok := info.Sys().(*syscall.Stat_t); ok && int(stat.Uid) != os.Geteuid() {
-		others = 0o007
+// openToOthers says what others than a user may do to a file by its mode; "" is nothing. If the user does
+// not own the file, its group does not count: the user reads the file by its group, as with a Secret of
+// Kubernetes.
+func openToOthers(info fs.FileInfo, holds string, user int) string {
+	mode := info.Mode().Perm()
+	others := mode & 0o077
+	if own.OwnerOf(info).User != user {
+		others = mode & 0o007
 	}
-	return info.Mode().Perm()&others != 0
+	seen, changed := holds != "" && others&^0o022 != 0, others&0o022 != 0
+	switch {
+	case seen && changed:
+		return fmt.Sprintf("its mode %#o lets others than its owner see and change the %s: chmod 600", mode, holds)
+	case seen:
+		return fmt.Sprintf("its mode %#o lets others than its owner see the %s: chmod 600", mode, holds)
+	case changed && info.Mode().IsRegular():
+		return fmt.Sprintf("its mode %#o lets others than its owner change it: chmod go-w", mode)
+	}
+	return ""
 }
 
-// CertificateFrom returns the source for a certificate and its key, in PEM, which it stores
-// in to.
-func CertificateFrom(flag, certFile, keyFile string, to *Certificate) *Source {
+// CertificateFrom returns the source for a certificate and its key, in PEM, which it stores in to. warn
+// is called if other users may read the key, or change either.
+func CertificateFrom(flag, certFile, keyFile string, warn func(Warning), to *Certificate) *Source {
 	return &Source{Name: flag, Files: []string{certFile, keyFile}, Apply: func(texts [][]byte) error {
+		warnOfOthers(certFile, "", warn)
+		warnOfOthers(keyFile, "key", warn)
 		if err := to.set(texts[0], texts[1]); err != nil {
 			return fmt.Errorf("certificate %s, key %s: %w", certFile, keyFile, err)
 		}

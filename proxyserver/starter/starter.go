@@ -7,6 +7,8 @@
 //   - If [Write] fails, the files that it made are gone again. If it is killed, those that it made
 //     are whole, and the next Write makes the others: a key that is alone gets its certificate. Only
 //     a file .leasectl-init-… may be left, which nobody reads.
+//   - A directory, or a link to it, that another user can put something else in the place of is refused,
+//     and so is a file of another user in a directory to which others can write.
 //   - Every file has mode 0600, and the directory 0700 if Write made it. If root makes a file anew
 //     that the server's user must read, it gets the user who has auth.yaml.
 //   - A server accepts the pools and the rules: they are parsed before anything is written.
@@ -26,6 +28,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/leasectl/leasectl/internal/own"
 	"github.com/leasectl/leasectl/proxyserver/config"
 )
 
@@ -41,6 +44,8 @@ const (
 	Authority       = "ca.crt"
 	AuthorityKey    = "ca.key"
 )
+
+var names = []string{Pools, Auth, JobsToken, OperatorsToken, MonitoringToken, Certificate, Key, Authority, AuthorityKey}
 
 // Options say what the files are about.
 type Options struct {
@@ -84,6 +89,11 @@ func Write(dir string, o Options) (r Result, err error) {
 	if err := w.makeDir(); err != nil {
 		return r, err
 	}
+	for _, name := range names {
+		if err := own.File(w.path(name)); err != nil {
+			return r, err
+		}
+	}
 	err = errors.Join(w.fileIfMissing(Pools, pools), w.fileIfMissing(Auth, []byte(authFile)))
 	for _, name := range []string{JobsToken, OperatorsToken, MonitoringToken} {
 		err = errors.Join(err, w.fileIfMissing(name, []byte(rand.Text()+"\n")))
@@ -122,6 +132,9 @@ func serverUser(auth string) int {
 
 // makeDir makes the directory and those above it.
 func (w *writer) makeDir() error {
+	if err := own.Dir(w.dir); err != nil {
+		return err
+	}
 	for dir := w.dir; ; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			break

@@ -11,6 +11,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	"golang.org/x/sys/unix"
 
+	"github.com/leasectl/leasectl/internal/own"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
@@ -76,9 +77,13 @@ func hasRoom(dir string, size int64) error {
 // writes the content, and returns the size. The file gets its name only when it is complete
 // and on disk, because an earlier backup is better than half of a new one. SaveBackup
 // returns when the name is on disk, too. If path is a symlink, the link stays, and its target
-// is replaced or made. A path to anything but a regular file is refused before read is called.
+// is replaced or made. A path to anything but a regular file, or one that another user can change (package
+// own), is refused before read is called.
 func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (size int64, err error) {
-	path, err = backupFile(path)
+	err = own.File(path)
+	if err == nil {
+		path, err = backupFile(path)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("backup: %w", err)
 	}

@@ -16,6 +16,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
+	"github.com/leasectl/leasectl/internal/own"
 	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyserver/store"
 )
@@ -38,7 +39,7 @@ type Store struct {
 var _ store.Store = (*Store)(nil)
 
 // Open opens the store in dir. It makes the directory, with mode 0700, and the file if they
-// do not exist. Every error is [store.ErrOpen]. If another server uses the store for more
+// do not exist. A path that another user can change is refused, as package own says. Every error is [store.ErrOpen]. If another server uses the store for more
 // than a second, the error is [store.ErrInUse] too; if the file is damaged,
 // [store.ErrDamaged]. The caller must close the store.
 func Open(dir string) (*Store, error) {
@@ -78,10 +79,16 @@ func (s *Store) open(dir string) (err error) {
 // or may have one that an earlier start made and, since it was killed, did not sync: until then a power
 // cut may remove the entry, with all that was committed below it.
 func create(dir, path string, sync func(dir string) error) error {
+	if err := own.File(path); err != nil {
+		return err
+	}
 	if err := makeDir(dir, sync); err != nil {
 		return err
 	}
-	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+	if info, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
+			return errors.New("it is a link, which is not followed: name the directory that it leads to")
+		}
 		return cmp.Or(err, syncAgain(dir, sync))
 	}
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*.new") // mode 0600
@@ -294,7 +301,7 @@ func open(path string, readOnly bool) (db *bolt.DB, file *os.File, err error) {
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 			// Without O_CREATE: if the file was just removed, bbolt would make an empty
 			// one, and that would be a store without leases.
-			file, err = os.OpenFile(name, flag&^os.O_CREATE, mode)
+			file, err = os.OpenFile(name, flag&^os.O_CREATE|syscall.O_NOFOLLOW, mode)
 			return file, err
 		},
 	})

@@ -1,0 +1,222 @@
+// Package own says which files and directories of the machine may be used: those that nobody but this
+// user and root can put something else in the place of.
+//
+// A part of a path may be a link, if the link is this user's or root's. A directory may be one that others
+// can write to, such as /tmp or a volume: of what is in it only what is this user's or root's counts.
+//
+// Caveats: access control lists and capabilities are not looked at. Checks are made on paths, so they say
+// nothing of what happens to a directory afterwards; who opens a file in a directory of others must look
+// at the open file, or make it.
+package own
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Owner is a user, and the group of what belongs to the user.
+type Owner struct{ User, Group int }
+
+// OwnerOf returns the owner of a file or directory.
+func OwnerOf(info fs.FileInfo) Owner {
+	stat := info.Sys().(*syscall.Stat_t)
+	return Owner{int(stat.Uid), int(stat.Gid)}
+}
+
+// Dir returns an error if a part of the path of a directory, or a link that it leads through, is neither
+// ours nor root's. What is missing is no error: nobody else can have made it.
+func Dir(path string) error { return walk(path, false) }
+
+// DirForRoot is [Dir], but root may also use directories of one other user, if only that user can write to
+// them, such as a job's checkout that is mounted into a container. Files that root makes there get that
+// owner by [Give], and [Uses] tells which may be used.
+//
+// So root trusts that user with where the path leads: at worst, files of the same names are made or
+// removed elsewhere, as that user's.
+func DirForRoot(path string) error { return walk(path, os.Geteuid() == 0) }
+
+// Uses reports whether a file is this user's or, for root, of a user to whose directory only that user can
+// write.
+func Uses(path string, info fs.FileInfo) bool {
+	owner := OwnerOf(info)
+	if owner.User == os.Geteuid() {
+		return true
+	}
+	if os.Geteuid() != 0 {
+		return false
+	}
+	dir, err := os.Stat(filepath.Dir(path))
+	return err == nil && OwnerOf(dir).User == owner.User && aloneWrites(dir)
+}
+
+// Give gives a file to the owner of its directory, if this is root. Root must have made the file just now:
+// one that was there may be another's way to be given it.
+func Give(f *os.File) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	dir, err := os.Stat(filepath.Dir(f.Name()))
+	if err != nil {
+		return err
+	}
+	owner := OwnerOf(dir)
+	if owner.User == 0 {
+		return nil
+	}
+	if err := f.Chown(owner.User, owner.Group); err != nil {
+		return fmt.Errorf("%w: run as user %d, or use another directory", err, owner.User)
+	}
+	return nil
+}
+
+// File is [Dir] for the directory of a file that is to be read or replaced, and checks the file itself. It
+// may be missing. In a directory to which others can write it must be a regular file that is ours or
+// root's; elsewhere only a link must be.
+func File(path string) error {
+	dir := filepath.Dir(path)
+	if err := Dir(dir); err != nil {
+		return err
+	}
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	link := info.Mode()&fs.ModeSymlink != 0
+	if ours := Ours(OwnerOf(info)); ours && !link {
+		return nil
+	} else if in, err := os.Stat(dir); err != nil {
+		return err
+	} else if !aloneWrites(in) {
+		if link {
+			return fmt.Errorf("%s is a link in a directory that others can write to: use the path it leads to", path)
+		}
+		return fmt.Errorf("%s belongs to user %d, and others than this user (%d) can write to its directory: remove it, or use another directory", path, OwnerOf(info).User, os.Geteuid())
+	}
+	if link {
+		return Dir(path)
+	}
+	return nil
+}
+
+// walker follows a path, link by link.
+type walker struct {
+	adopts bool // it may lead through directories of one other user
+	other  int  // that user; 0: none yet
+	links  int
+}
+
+// mostLinks is how many links a path may have, as on Linux.
+const mostLinks = 40
+
+// parents are directories that were found to be good, by their paths: a process asks often, and only root or
+// their owner can have changed them since.
+var parents sync.Map // of parent
+
+type parent struct {
+	real  string // the path without links
+	other int
+}
+
+func walk(path string, adopts bool) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	w := &walker{adopts: adopts}
+	above, base := filepath.Split(path)
+	known, found := parents.Load(above)
+	up, _ := known.(parent)
+	if !found || up.other != 0 && !adopts {
+		if up.real, err = w.follow("/", above); err != nil || up.real == "" {
+			return err
+		}
+		up.other = w.other
+		parents.Store(above, up)
+	}
+	w.other = up.other
+	_, err = w.follow(up.real, base)
+	return err
+}
+
+// follow checks each part of a path that begins in the directory real, whose own parts are checked and no
+// links. It returns where the path leads; "" if that is missing.
+func (w *walker) follow(real, path string) (string, error) {
+	for path != "" {
+		var part string
+		part, path, _ = strings.Cut(path, "/")
+		switch part {
+		case "", ".":
+			continue
+		case "..": // of a link
+			real = filepath.Dir(real)
+			continue
+		}
+		at := strings.TrimSuffix(real, "/") + "/" + part
+		info, err := os.Lstat(at)
+		if errors.Is(err, fs.ErrNotExist) {
+			return "", nil
+		} else if err != nil {
+			return "", err
+		}
+		if err := w.check(at, info); err != nil {
+			return "", err
+		}
+		if info.Mode()&fs.ModeSymlink == 0 {
+			real = at
+			continue
+		}
+		to, err := os.Readlink(at)
+		if err != nil {
+			return "", err
+		}
+		if w.links++; w.links > mostLinks {
+			return "", &fs.PathError{Op: "follow", Path: at, Err: syscall.ELOOP}
+		}
+		if filepath.IsAbs(to) {
+			real = "/"
+		}
+		path = to + "/" + path
+	}
+	return real, nil
+}
+
+// check refuses a part of a path that is neither ours nor root's, nor the other user's.
+func (w *walker) check(path string, info fs.FileInfo) error {
+	owner := OwnerOf(info)
+	if Ours(owner) {
+		return nil
+	}
+	if !w.adopts {
+		return fmt.Errorf("%s belongs to user %d, and this is user %d: use a path whose parts are all yours or root's, or run as user %d", path, owner.User, os.Geteuid(), owner.User)
+	}
+	if w.other != 0 && w.other != owner.User {
+		return fmt.Errorf("%s belongs to user %d, and a directory above it to user %d: use a path of one user", path, owner.User, w.other)
+	}
+	if info.IsDir() {
+		if !aloneWrites(info) {
+			return fmt.Errorf("%s belongs to user %d, and others can write to it: chmod 755 it, or run as user %d, or use another directory", path, owner.User, owner.User)
+		}
+		w.other = owner.User
+	}
+	return nil
+}
+
+// aloneWrites reports whether only its owner may write to a directory. A group with the number of the owner
+// is the owner's own, as systems make one for each user.
+func aloneWrites(info fs.FileInfo) bool {
+	owner, perm := OwnerOf(info), info.Mode().Perm()
+	return perm&0o002 == 0 && (perm&0o020 == 0 || owner.Group == owner.User)
+}
+
+// Ours reports whether what has this owner is this user's or root's.
+func Ours(o Owner) bool {
+	return o.User == os.Geteuid() || o.User == 0 || o.User == overflowUser && unmapped()
+}
