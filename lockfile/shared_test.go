@@ -5,67 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
-
-// The record of today's format. If it can no longer be read, or its meaning changes, the format
-// needs a new number.
-func TestSharedFormat(t *testing.T) {
-	want := SharedRecord{Name: "A", Boot: "b-1", Space: "pid:[1]", Rounds: []Round{
-		{
-			ID: "R1", State: RoundHeld, Handle: "/state/shared-R1", Type: "prov", Count: 1, Proxy: "unix:///p", Owner: "vm shared 6b9f1c1a A",
-			Token: "0a1b2c3d", TokenFile: "/t", TTL: 5 * time.Minute, MaxUses: 100, Bound: 110, MaxAge: time.Hour,
-			Leases: []Lease{{Name: "prov-1", Generation: 17}}, RequestID: "Q1", Granted: 5 * time.Minute,
-			Since: time.Date(2026, 11, 22, 6, 36, 41, 515e6, time.UTC), ExpiresAt: 50, EndsAt: 60,
-			Uses: 5, Users: []int{1, 4}, RenewedAt: 10, RenewEvery: 20, Deadline: 30, Lingers: true,
-		},
-		{
-			ID: "R2", State: RoundAcquiring, By: 1, Handle: "/state/shared-R2", Type: "prov", Items: new(3), Proxy: "unix:///p",
-			Owner: "vm shared 6b9f1c1a A", Uses: 1, Users: []int{1}, Lost: "why",
-		},
-	}}
-	dir := t.TempDir()
-	ok(t, os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "shared1"))))
-	s := Shared(filepath.Join(dir, "a"))
-	before := read(t, filepath.Join(dir, "a.json"))
-	got, err := s.Read()
-	ok(t, err)
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the record means %+v, want %+v", got, want)
-	}
-	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "B"; return tx.save() }))
-	ok(t, s.Update(t.Context(), func(tx *SharedTx) error { tx.Name = "A"; return nil }))
-	if after := read(t, filepath.Join(dir, "a.json")); after != before {
-		t.Errorf("the record is written as %s, want %s", after, before)
-	}
-}
-
-// The record of a round with a service.
-func TestSharedServiceFormat(t *testing.T) {
-	s := Shared(filepath.Join(t.TempDir(), "a"))
-	want := Service{
-		Command: "c", Ready: "r", Timeout: time.Minute, Grace: time.Second, Group: 7, Since: time.Date(2026, 11, 27, 5, 0, 0, 0, time.UTC),
-		Variables: []string{"A=b"}, Over: "ended", Said: []string{"bye"}, LastsUntil: 9,
-	}
-	ok(t, s.Update(t.Context(), func(tx *SharedTx) error {
-		tx.Rounds = []Round{{ID: "R1", State: RoundStarting, By: 1, Service: &want}}
-		return nil
-	}))
-	const text = `"service":{"command":"c","ready":"r","timeout_ns":60000000000,"grace_ns":1000000000,"group":7,"since":"2026-11-27T05:00:00Z",` +
-		`"variables":["A=b"],"over":"ended","said":["bye"],"lasts_until_ns":9}`
-	if written := read(t, string(s)+".json"); !strings.HasPrefix(written, `{"format":1,`) || !strings.Contains(written, text) {
-		t.Errorf("the record is written as %s", written)
-	}
-	got, err := s.Read()
-	ok(t, err)
-	if !reflect.DeepEqual(*got.Rounds[0].Service, want) {
-		t.Errorf("the record means %+v", *got.Rounds[0].Service)
-	}
-}
 
 // The keeper of a round and the guard of its service are seen by their locks. Remove removes their
 // files.

@@ -77,8 +77,7 @@ type Lease struct {
 	ReleaseAt time.Duration // when it ends even if it is renewed; zero: no release is pending
 	Broken    string        // why an operator took it away; empty: no operator did
 
-	// At is when it was granted, by the wall clock: see [Set.SetWall]. Zero: an older server
-	// granted it, and did not write that down.
+	// At is when it was granted, by the wall clock: see [Set.SetWall].
 	At time.Time
 }
 

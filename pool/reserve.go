@@ -12,7 +12,7 @@ import (
 // ends.
 type Reservation struct {
 	Name   string
-	Type   string // of the pool that it was taken out of; empty: an older server did not write that down
+	Type   string // of the pool that it was taken out of
 	Owner  string // who took it
 	Reason string
 	Since  time.Duration // on the lease clock

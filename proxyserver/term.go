@@ -75,13 +75,6 @@ func beginTerm(pools []pool.Config, st store.Store, opts termOptions) (*term, er
 	open, saved := newBatch(snap.Generation), snap.Clock
 	clock := startClock(snap.Clock, opts.now, opts.suspended)
 	snap.Generation = clock.beyond(snap.Generation)
-	for i := range snap.Leases {
-		// An older server did not write down when it granted a lease. By the lease clock, which
-		// stood still while no server ran, that was not before this time.
-		if l := &snap.Leases[i]; l.At.IsZero() {
-			l.At = clock.wall(l.Granted)
-		}
-	}
 	set, err := pool.New(pools, snap, opts.aging)
 	if err != nil {
 		return nil, err

@@ -70,7 +70,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			began.Add(1)
 			env.Setenv("SCRIPTS", scripts)
-			env.Setenv("STORES", filepath.Join(scripts, "../proxyserver/store/bolt/testdata"))
+			env.Setenv("FORMAT1", filepath.Join(scripts, "../testdata/format1"))
 			env.Setenv("GORACE", os.Getenv("GORACE"))
 			// Each scenario has its own state directory, and a fixed owner whatever CI
 			// system the tests run in.

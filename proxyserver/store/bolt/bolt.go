@@ -164,20 +164,12 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// begin reads the file, and converts it first if its format is an earlier one.
+// begin reads the file.
 func (s *Store) begin() error {
 	// Another server may have written to the file since verify read it.
 	content, err := load(s.file)
 	if err != nil {
 		return err
-	}
-	if content.meta.Format != format {
-		if err := s.update(migrate); err != nil {
-			return fmt.Errorf("bring it from format %d to %d: %w", content.meta.Format, format, err)
-		}
-		if content, err = load(s.file); err != nil {
-			return err
-		}
 	}
 	s.meta, s.id = content.meta, content.meta.ID
 	return s.look()

@@ -245,3 +245,17 @@ func TestCommitOfManyLeases(t *testing.T) {
 	}
 	t.Error("it is slower in another order each time")
 }
+
+// A store has an id of its own, and keeps it.
+func TestID(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, dir)
+	id := s.ID()
+	s.Close()
+	if again := mustOpen(t, dir).ID(); again != id {
+		t.Errorf("id %q, and then %q", id, again)
+	}
+	if other := mustOpen(t, t.TempDir()).ID(); other == id || len(other) < 20 {
+		t.Errorf("another store has id %q, this one %q", other, id)
+	}
+}

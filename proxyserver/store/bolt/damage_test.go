@@ -166,32 +166,6 @@ func TestRandomDamage(t *testing.T) {
 	}
 }
 
-// Format 1 has no checksums, so a changed record may be taken for the one that was
-// committed. But no damage ends the process.
-func TestRandomDamageToFormat1(t *testing.T) {
-	whole := read(t, "testdata/format1.db")
-	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 2))
-		data := slices.Clone(whole)
-		for range 1 + r.IntN(4) {
-			data[r.IntN(len(data))] ^= 1 << r.IntN(8)
-		}
-		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, File), data[:len(data)-r.IntN(2)*r.IntN(len(data))], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s, err := Open(dir)
-		if err == nil {
-			err = errors.Join(s.Commit(store.Batch{Clock: 1}), s.Close())
-		} else if errors.Is(err, store.ErrDamaged) || strings.Contains(err.Error(), "it has format") {
-			err = nil
-		}
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-		}
-	}
-}
-
 // A file that is not a complete store of ours is refused, and stays as it is. The error says
 // what is wrong, and where.
 func TestDamagedStore(t *testing.T) {
@@ -232,7 +206,7 @@ func TestDamagedStore(t *testing.T) {
 	clear(zeroed[2*os.Getpagesize():])
 	half := slices.Clone(whole)
 	clear(half[:os.Getpagesize()])
-	older, err := json.Marshal(metaRecord{Format: 2})
+	outdated, err := json.Marshal(metaRecord{Format: format})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,10 +231,10 @@ func TestDamagedStore(t *testing.T) {
 		}), "another program's"},
 		{"no meta", meta(nil), `key "m" is not there`},
 		{"meta not ours", meta([]byte("x")), `key "m" is not there, or is changed`},
-		{"newer format", meta(seal(metaKey, []byte(`{"format":4}`))), "it has format 4, and this program knows formats 1 to 3: use the program that made it"},
+		{"newer format", meta(seal(metaKey, []byte(`{"format":2}`))), "it has format 2, and this program knows format 1: use the program that made it"},
 		{"newer format, not sealed", meta([]byte(`{"format":7}`)), "it has format 7"},
-		{"meta not sealed", meta(older), "key \"m\": its checksum"},
-		{"meta of another transaction", meta(seal(metaKey, older)), "is of transaction 0, and the file of transaction"},
+		{"meta not sealed", meta(outdated), "key \"m\": its checksum"},
+		{"meta of another transaction", meta(seal(metaKey, outdated)), "is of transaction 0, and the file of transaction"},
 		{"unknown key", edited(func(b *bolt.Bucket, m *metaRecord) error {
 			m.Records++
 			return b.Put([]byte("x"), seal([]byte("x"), nil))

@@ -5,8 +5,7 @@
 //     error says what is wrong, and where. Each record has a checksum. One record has the
 //     count of all others, and the number of the transaction that wrote it. So changed,
 //     lost and outdated records are noticed.
-//   - A file of an earlier format is converted to the current one when it is opened.
-//     Earlier programs then refuse it. A file of a later format is refused.
+//   - A file of another format is refused, and stays as it is.
 //   - If the file is removed, moved, replaced or cut short while it is open, the next
 //     commit or check fails.
 //   - One process uses a directory at a time; another is refused with

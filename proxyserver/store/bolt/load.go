@@ -1,15 +1,12 @@
 package bolt
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 
-	bolt "go.etcd.io/bbolt"
 	bolterrors "go.etcd.io/bbolt/errors"
 
 	"github.com/leasectl/leasectl/pool"
@@ -77,7 +74,7 @@ func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
 	if err != nil {
 		return c, err
 	}
-	// The meta record says how to read the others, and some of them come before it. So
+	// The meta record says whether the others can be read, and some of them come before it. So
 	// the pages are read twice.
 	var raw []byte
 	err = p.each(root, func(key, value []byte) error {
@@ -95,7 +92,7 @@ func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
 	if c.meta, err = decodeMeta(raw); err != nil {
 		return c, err
 	}
-	if c.meta.Format > 1 && c.meta.Transaction != p.transaction {
+	if c.meta.Transaction != p.transaction {
 		return c, fmt.Errorf("%w: %s is of transaction %d, and the file of transaction %d", store.ErrDamaged, describe(metaKey), c.meta.Transaction, p.transaction)
 	}
 	r := reader{meta: c.meta}
@@ -140,16 +137,12 @@ func (r *reader) record(key, value []byte) error {
 		r.snapshot.Clock, r.snapshot.Generation = r.meta.Clock, r.meta.Generation
 		return nil
 	}
-	payload := value
-	if r.meta.Format > 1 {
-		var sum uint32
-		var err error
-		if payload, sum, err = unseal(key, value); err != nil {
-			return fmt.Errorf("%s: %w", describe(key), err)
-		}
-		r.records++
-		r.sum += uint64(sum)
+	payload, sum, err := unseal(key, value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", describe(key), err)
 	}
+	r.records++
+	r.sum += uint64(sum)
 	if err := record.Add(&r.snapshot, key, payload); err != nil {
 		return fmt.Errorf("%s: %w", describe(key), err)
 	}
@@ -159,48 +152,10 @@ func (r *reader) record(key, value []byte) error {
 // check returns an error if records were lost, or replaced by older versions.
 func (r *reader) check() error {
 	switch {
-	case r.meta.Format == 1: // has no counts
 	case r.records != r.meta.Records:
 		return fmt.Errorf("%w: bucket %q: it has %d records, and should have %d", store.ErrDamaged, bucket, r.records, r.meta.Records)
 	case r.sum != r.meta.Sum:
 		return fmt.Errorf("%w: bucket %q: some of its %d records are older ones", store.ErrDamaged, bucket, r.records)
 	}
 	return nil
-}
-
-// migrate converts a file of an earlier format to the current one, in one transaction.
-//
-// Format 1 had no checksums, no counts and no id. Format 2 had no units and no keys: its
-// records stay as they are, and a lease without units is read as a lease of one unit.
-func migrate(tx *bolt.Tx) error {
-	b := tx.Bucket(bucket)
-	meta, err := decodeMeta(b.Get(metaKey))
-	if err != nil || meta.Format == format {
-		return err
-	}
-	if meta.Format > 1 {
-		t := table{bucket: b, meta: meta}
-		t.meta.Format = format
-		return t.finish(tx)
-	}
-	var keys, payloads [][]byte
-	err = b.ForEach(func(k, v []byte) error {
-		if k[0] != keyMeta {
-			keys, payloads = append(keys, slices.Clone(k)), append(payloads, slices.Clone(v))
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	t := table{bucket: b, meta: metaRecord{Format: format, ID: rand.Text(), Clock: meta.Clock, Generation: meta.Generation}}
-	for i, key := range keys {
-		if err := b.Delete(key); err != nil { // not through t, which has not counted this record
-			return err
-		}
-		if err := t.Put(key, payloads[i]); err != nil {
-			return err
-		}
-	}
-	return t.finish(tx)
 }

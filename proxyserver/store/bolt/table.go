@@ -50,14 +50,12 @@ func unseal(key, value []byte) (payload []byte, sum uint32, err error) {
 	return payload, sum, nil
 }
 
-// format is the number of this layout. A server refuses a file of a later format, since it
-// would lose records that it cannot read. For earlier formats see [migrate].
-const format = 3
+// format is the number of this layout. A server refuses a file of another one, since it would
+// lose records that it cannot read.
+const format = 1
 
 // metaKey is the key of the metaRecord.
-var metaKey = []byte{keyMeta}
-
-const keyMeta = 'm'
+var metaKey = []byte{'m'}
 
 // metaRecord describes the file, and all other records. Each transaction writes it.
 type metaRecord struct {
@@ -71,19 +69,19 @@ type metaRecord struct {
 	Sum         uint64 `json:"sum"`         // the sum of their checksums, modulo 2^64
 }
 
-// decodeMeta decodes the value of the metaRecord, of any known format.
+// decodeMeta decodes the value of the metaRecord. Another format may have no checksum.
 func decodeMeta(value []byte) (meta metaRecord, err error) {
 	payload, _, sealed := unseal(metaKey, value)
 	if sealed != nil {
-		payload = value // format 1
+		payload = value
 	}
 	if json.Unmarshal(payload, &meta) != nil {
 		return meta, fmt.Errorf("%w: bucket %q: %s is not there, or is changed", store.ErrDamaged, bucket, describe(metaKey))
 	}
 	switch {
-	case meta.Format > format || meta.Format < 1:
-		return meta, fmt.Errorf("it has format %d, and this program knows formats 1 to %d: use the program that made it", meta.Format, format)
-	case meta.Format > 1 && sealed != nil:
+	case meta.Format != format:
+		return meta, fmt.Errorf("it has format %d, and this program knows format %d: use the program that made it", meta.Format, format)
+	case sealed != nil:
 		return meta, fmt.Errorf("%w: bucket %q: %s: %w", store.ErrDamaged, bucket, describe(metaKey), sealed)
 	}
 	return meta, nil

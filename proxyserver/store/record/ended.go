@@ -59,8 +59,7 @@ func putEnded(t Table, e pool.Ended) error {
 	return t.Put(EndedKey(e), value)
 }
 
-// endedValue returns the payload for e. It is empty if e has nothing but an id and a time, as
-// most ended requests in older stores.
+// endedValue returns the payload for e. It is empty if e has nothing but an id and a time.
 func endedValue(e pool.Ended) ([]byte, error) {
 	switch {
 	case e.Lease.Type != "":

@@ -1,7 +1,6 @@
 package record
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,7 +54,7 @@ type lockRecord struct {
 }
 
 type reservationRecord struct {
-	Type   string        `json:"type,omitempty"` // older records have none
+	Type   string        `json:"type"`
 	Owner  string        `json:"owner,omitempty"`
 	Reason string        `json:"reason"`
 	Since  time.Duration `json:"since"`
@@ -137,7 +136,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 			Request: pool.Request{
 				ID: name, Type: w.Type, Owner: w.Owner, TTL: w.TTL, Ask: pool.Ask(w.asked),
 			},
-			Units:   cmp.Or(w.Units, w.Count), // older records have no units
+			Units:   w.Units,
 			Follows: w.Follows,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 			PriorityNow: w.PriorityNow, Older: w.Older, Overtaken: w.Overtaken,
@@ -148,7 +147,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 		if err := json.Unmarshal(payload, &l); err != nil {
 			return err
 		}
-		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Units: max(l.Units, 1), Key: l.Key, ReadsKey: l.ReadsKey, Until: l.Until})
+		snap.Locked = append(snap.Locked, pool.Locked{Name: name, Type: l.Type, Units: l.Units, Key: l.Key, ReadsKey: l.ReadsKey, Until: l.Until})
 	case keyTaken:
 		var r reservationRecord
 		if err := json.Unmarshal(payload, &r); err != nil {

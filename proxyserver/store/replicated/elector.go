@@ -56,7 +56,7 @@ type leaderRecord struct {
 	URL   string    `json:"url,omitempty"`
 	Since time.Time `json:"since"`
 	// TTL is how long the lead is valid. The TTL of the server that reads it may differ.
-	TTL time.Duration `json:"ttl,omitempty"` // zero: the leader's program is too old to write it
+	TTL time.Duration `json:"ttl"`
 }
 
 // New returns an elector. It does not use the database yet. The caller must close the elector,

@@ -48,7 +48,6 @@ func (l *lead) load() (pool.Snapshot, error) {
 			from = r.Number + 1
 		}
 	}
-	l.table.dropOlder(&snap)
 	if l.table.keys != l.meta.Keys {
 		return snap, l.damaged(fmt.Errorf("it has %d records, and should have %d", l.table.keys, l.meta.Keys))
 	}

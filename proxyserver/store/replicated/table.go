@@ -25,12 +25,6 @@ type table struct {
 
 	ended endedIDs
 
-	// Used while the table is loaded. lastEnded is the greatest key of an ended id in the
-	// bundles so far. again has the ids that may have an older record, each with the index
-	// of its last record in the snapshot.
-	lastEnded string
-	again     map[string]int
-
 	reported bool // the change is a report, so a record of an ended id replaces an earlier one
 	changed  []*bundle
 	bytes    int     // about the size of changed, encoded
@@ -45,7 +39,7 @@ type place struct {
 }
 
 func newTable(bounds Bounds) *table {
-	return &table{bounds: bounds, places: make(map[string]place), again: make(map[string]int)}
+	return &table{bounds: bounds, places: make(map[string]place)}
 }
 
 // add applies one change to the records.
@@ -182,8 +176,7 @@ func (t *table) shrink(b *bundle) {
 	}
 }
 
-// load adds a bundle in the database to t, and its records to snap. After the last bundle the
-// caller must call dropOlder.
+// load adds a bundle in the database to t, and its records to snap.
 func (t *table) load(r Record, snap *pool.Snapshot) error {
 	t.keys++
 	t.next = max(t.next, r.Number+1)
@@ -200,13 +193,6 @@ func (t *table) load(r Record, snap *pool.Snapshot) error {
 			t.places[string(key)] = place{b, b.add(entry{string(key), string(payload)})}
 			return nil
 		}
-		// A key begins with the time until which its id is remembered, so nearly every key
-		// is greater than all keys before it. If an outcome was reported late, the key of
-		// that id is not, and an older record of the id may have come before.
-		if string(key) <= t.lastEnded {
-			i := len(snap.Ended) - 1
-			t.again[snap.Ended[i].ID] = i
-		}
 		ended.cover(string(key))
 		return nil
 	})
@@ -215,26 +201,6 @@ func (t *table) load(r Record, snap *pool.Snapshot) error {
 	}
 	if ended.last != "" {
 		t.ended.add(ended)
-		t.lastEnded = max(t.lastEnded, ended.last)
 	}
 	return nil
-}
-
-// dropOlder drops all but the last record of each ended request from snap. Earlier
-// programs left older ones when a report came after the lease had ended.
-func (t *table) dropOlder(snap *pool.Snapshot) {
-	if len(t.again) == 0 {
-		return
-	}
-	at := -1
-	snap.Ended = slices.DeleteFunc(snap.Ended, func(e pool.Ended) bool {
-		at++
-		last, again := t.again[e.ID]
-		older := again && at < last
-		if older {
-			t.ended.forget(record.EndedKey(e))
-		}
-		return older
-	})
-	t.again = nil
 }

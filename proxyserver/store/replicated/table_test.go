@@ -1,10 +1,8 @@
 package replicated
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,59 +49,7 @@ func (k stored) load(t *testing.T) (*table, pool.Snapshot) {
 			t.Fatal(err)
 		}
 	}
-	loaded.dropOlder(&snap)
 	return loaded, snap
-}
-
-// The keys that a server of 2026-11-23 left in etcd, in today's format: the rest of a pair of
-// leases, which is one key; two requests that ended; one that waits. Another encoding, or
-// another name of a field, is another format: a standby that reads no ttl takes over too early.
-const format1Meta = `{"format":1,"id":"PDJK4E6FKIS2Y2AY4YUH4BA24F","clock":2508399030,"generation":1795410961346856,"keys":4,"commit":"K7P6WRH2UUCYTNIH6ITZ7XSJMM.14"}`
-
-var format1 = stored{
-	0: []byte("\x00\x04\x00\x00~lq-0" +
-		`{"type":"q","generation":1795410961346854,"owner":"job-1","request_id":"two","count":2,"ttl":540000000000,"granted":987351942}` + "\x03\x01(U\x0115"),
-	2: []byte("\x00\x0c\x00\x00Ne\x00\x00\x06\x8c\x9d(\xa3Pone" +
-		`{"type":"q","owner":"job-2","generation":1795410961346856,"units":1,"limit":4}`),
-	3: []byte("\x00\x13\x00\x00\x00e\x00\x00\x06\x8c\x9dYtNnever-seen"),
-	4: []byte("\x00\x06\x00\x00dwwaits" +
-		`{"type":"q","count":3,"units":3,"owner":"job-3","ttl":540000000000,"arrival":1,"arrived":1006813721}`),
-}
-
-const format1Leader = `{"nonce":"K7P6WRH2UUCYTNIH6ITZ7XSJMM","url":"http://first","since":"2026-11-23T05:02:41Z","ttl":15000000000}`
-
-func TestFormat1InEtcd(t *testing.T) {
-	var leader leaderRecord
-	if err := json.Unmarshal([]byte(format1Leader), &leader); err != nil {
-		t.Fatal(err)
-	}
-	since := time.Date(2026, 11, 23, 5, 2, 41, 0, time.UTC)
-	if want := (leaderRecord{Nonce: "K7P6WRH2UUCYTNIH6ITZ7XSJMM", URL: "http://first", Since: since, TTL: 15 * time.Second}); leader != want {
-		t.Errorf("leader %+v, want %+v", leader, want)
-	}
-	var meta metaRecord
-	if err := json.Unmarshal([]byte(format1Meta), &meta); err != nil {
-		t.Fatal(err)
-	}
-	const g = 1795410961346854
-	if want := (metaRecord{Format: format, ID: "PDJK4E6FKIS2Y2AY4YUH4BA24F", Clock: 2508399030, Generation: g + 2, Keys: 4, Commit: "K7P6WRH2UUCYTNIH6ITZ7XSJMM.14"}); meta != want {
-		t.Errorf("meta %+v, want %+v", meta, want)
-	}
-	want := pool.Snapshot{
-		Leases: []pool.Lease{
-			{Name: "q-0", Type: "q", Generation: g, Owner: "job-1", RequestID: "two", Ask: pool.Ask{Count: 2}, Units: 1, TTL: 9 * time.Minute, Granted: 987351942},
-			{Name: "q-1", Type: "q", Generation: g + 1, Owner: "job-1", RequestID: "two", Ask: pool.Ask{Count: 2}, Units: 1, TTL: 9 * time.Minute, Granted: 987351942},
-		},
-		Ended: []pool.Ended{
-			{ID: "one", Until: 0x068c9d28a350, Lease: pool.EndedLease{Type: "q", Owner: "job-2", Generation: g + 2, Units: 1, Limit: 4}},
-			{ID: "never-seen", Until: 0x068c9d59744e},
-		},
-		Waiters: []pool.Waiter{{Request: pool.Request{ID: "waits", Type: "q", Owner: "job-3", Ask: pool.Ask{Count: 3}, TTL: 9 * time.Minute}, Units: 3, Arrival: 1, Arrived: 1006813721}},
-	}
-	table, got := format1.load(t)
-	if table.keys != meta.Keys || table.next != 5 || !reflect.DeepEqual(got, want) {
-		t.Errorf("%d keys, the next is %d, and they say\n%+v, want\n%+v", table.keys, table.next, got, want)
-	}
 }
 
 // A report on a lease that has ended replaces the record of its request, in the commit that
@@ -135,13 +81,6 @@ func TestReportOfAnEndedLease(t *testing.T) {
 		if _, err := pool.New([]pool.Config{{Type: "q", Names: []string{"q-0"}}}, snap, pool.PriorityAging); err != nil {
 			t.Errorf("no server could begin with it: %v", err)
 		}
-	}
-	earlier := newTable(testBounds) // an earlier program left both
-	earlier.next = table.next
-	k.commit(t, earlier, told("c", 3))
-	table, snap := k.load(t)
-	if len(snap.Ended) != 3 || snap.Ended[2].ID != "c" || snap.Ended[2].Lease.Outcome != pool.OutcomeThrottled {
-		t.Errorf("of a store with both records, ended are %+v", snap.Ended)
 	}
 	for _, id := range []string{"a", "b", "c"} {
 		k.commit(t, table, pool.Change{Kind: pool.Forgotten, Ended: ended(id, time.Duration(id[0]-'a'+1), pool.NoOutcome)})
