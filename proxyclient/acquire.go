@@ -160,8 +160,9 @@ func (a *acquisition) pause(o outcome) time.Duration {
 	switch a.last.kind {
 	case queued:
 		// A server that answers "queued" at once is stopping, or is not ours: it must
-		// not be asked as fast as it answers.
-		return max(0, minPause+Until(o.asked))
+		// not be asked as fast as it answers. One that is short of connections says when it may be asked.
+		asked, _ := retryAfter(o.Response)
+		return max(0, minPause+Until(o.asked), min(asked, leaseapi.SliceGap/2))
 	case unanswered:
 		return 0
 	}

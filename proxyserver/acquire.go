@@ -24,7 +24,12 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	if !ok || !h.admitAcquire(c, w, t, p) {
 		return
 	}
+	p.keepsNone = !h.acquires.begin(c.id, h.connections.Most())
+	if p.keepsNone && p.Anonymous && !p.Try {
+		p.refuseToWait, p.Try = true, true
+	}
 	out := t.acquire(r.Context(), &p.acquireRequest)
+	h.acquires.end(c.id)
 	h.concludeAcquire(w, r, t, p, h.askAgain(c, r, t, p, out))
 }
 
@@ -148,6 +153,9 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 	case errors.Is(err, errSlice), errors.Is(err, errStopping) && !p.Anonymous && out.status != nil:
 		reply := queuedReply(t.clock, pool.PlainID(p.ID), *out.status)
 		reply.Stale = lostOf(p.stale)
+		if p.keepsNone {
+			w.Header().Set("Retry-After", retryAfter)
+		}
 		answer(w, http.StatusAccepted, reply)
 	case p.Anonymous && (errors.Is(err, errStopping) || errors.Is(err, errGone)):
 		refuse(http.StatusServiceUnavailable, err.Error())

@@ -28,6 +28,7 @@ type handler struct {
 	gate     *auth.Gate
 	refusals refusalLog
 	bodies   bodies
+	acquires acquires
 	warnings warnings
 	ui       *ui.UI
 

@@ -30,6 +30,7 @@ type acquireRequest struct {
 	ours         bool          // it has a parameter that version 1 does not have
 	wait         time.Duration // how long it may wait from now on; negative: not said
 	by           caller        // who makes it
+	keepsNone    bool          // its caller has more than its share of the connections
 	crowded      bool          // its connection is needed for others
 	replaces     []pool.Ref    // leases of its owner that end when it is taken
 

@@ -124,6 +124,9 @@ func (t *term) await(ctx context.Context, r *acquireRequest, c call) outcome {
 		if r.crowded {
 			limit = min(limit, crowdedSlice)
 		}
+		if r.keepsNone {
+			limit = 0
+		}
 	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()

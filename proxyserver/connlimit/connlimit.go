@@ -133,6 +133,9 @@ func (c *Limit) Full() bool {
 	return len(c.open) >= c.stats.Most
 }
 
+// Most returns how many connections may be open, without the spare ones.
+func (c *Limit) Most() int { return c.stats.Most }
+
 // Stats returns the present counts.
 func (c *Limit) Stats() Stats {
 	c.mu.Lock()
