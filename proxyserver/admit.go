@@ -80,6 +80,15 @@ func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) {
 	w.Header().Del("Connection")
 }
 
+// answered notes that r was answered. If its connection is closed now, which may take a while, it may be
+// closed for another one.
+func (h *handler) answered(w http.ResponseWriter, r *http.Request) {
+	giveBackBody(r)
+	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && w.Header().Get("Connection") == "close" {
+		h.connections.Answered(conn)
+	}
+}
+
 // admit returns the sender of r. If it is not let in, admit answers r, and ok is false. The log and
 // the metrics have the reason, which the answer does not tell a stranger.
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// mostBodies is how many bytes of all bodies beyond [usualBody] are in memory at once. What is
-	// decoded from a body, and its answer, take up to ten times its size.
+	// mostBodies is how many bytes the large bodies of all calls have at once: those of more than
+	// [usualBody]. What is decoded from a body, and its answer, take up to ten times its size.
 	mostBodies = 16 << 20
 	// mostBodiesOfOne is how many of these are one caller's, so that nobody keeps out the others.
-	mostBodiesOfOne = mostBodies / 2
+	mostBodiesOfOne = mostBodies / 4
 )
 
 var errBodies = errors.New("too many large bodies come at once: try again soon")
 
-// bodies counts the bytes of large bodies that are in memory: of each, those beyond [usualBody].
+// bodies counts the bytes of the large bodies of calls under way, as far as these announce them.
 type bodies struct {
 	mu  sync.Mutex
 	all int64
@@ -53,42 +53,42 @@ func (b *bodies) giveBack(caller string, n int64) {
 	}
 }
 
-// largeBody is the body of a request that may be larger than [usualBody]. What was read of it counts
-// until giveBack: a caller that announces a body, and does not send it, takes nothing.
+// largeBody is the large body of a call. It has room from when its sender is known until the call is
+// answered, or cannot be read.
 type largeBody struct {
 	io.ReadCloser
-	bodies *bodies
-	caller string
-	read   int64
-	taken  int64
-}
-
-// countBody makes the body of r, whose sender is a caller, count if it is large. [giveBackBody] is the
-// counterpart.
-func (b *bodies) countBody(r *http.Request, caller string) {
-	if r.ContentLength < 0 || r.ContentLength > usualBody {
-		r.Body = &largeBody{ReadCloser: r.Body, bodies: b, caller: caller}
-	}
-}
-
-func giveBackBody(r *http.Request) {
-	if body, ok := r.Body.(*largeBody); ok && body.taken > 0 {
-		body.bodies.giveBack(body.caller, body.taken)
-		body.taken = 0
-	}
+	giveBack func() // nil: there is no room
 }
 
 // Read implements [io.Reader].
 func (b *largeBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	b.read += int64(n)
-	if more := b.read - usualBody - b.taken; more > 0 {
-		if !b.bodies.take(b.caller, more) {
-			return 0, errBodies
-		}
-		b.taken += more
+	if b.giveBack == nil {
+		return 0, errBodies
 	}
-	return n, err
+	return b.ReadCloser.Read(p)
+}
+
+// countBody takes room for the body of r, whose sender is a caller, if it is large. [giveBackBody] is the
+// counterpart.
+func (b *bodies) countBody(r *http.Request, caller string) {
+	size := min(r.ContentLength, leaseapi.MaxBody) // of a longer one no more is read
+	switch {
+	case size < 0:
+		size = leaseapi.MaxBody
+	case size <= usualBody:
+		return
+	}
+	body := &largeBody{ReadCloser: r.Body}
+	if b.take(caller, size) {
+		body.giveBack = func() { b.giveBack(caller, size) }
+	}
+	r.Body = body
+}
+
+func giveBackBody(r *http.Request) {
+	if body, ok := r.Body.(*largeBody); ok && body.giveBack != nil {
+		body.giveBack()
+	}
 }
 
 const (
@@ -97,8 +97,9 @@ const (
 	// mostValues is how many values and names of fields: a client of version 1 may release all names of
 	// a pool at once.
 	mostValues = pool.MaxCapacity + 100
-	// mostIDs is how many request ids one release has. Our clients send a handful.
-	mostIDs = 1000
+	// mostIDs is how many request ids one release has, which bounds how much a commit has to write. Our
+	// clients send a handful.
+	mostIDs = 100
 )
 
 // checkSize refuses JSON with so many values that decoding it would take many times its size. JSON that

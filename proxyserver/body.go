@@ -55,6 +55,7 @@ func readBodyOf(w http.ResponseWriter, r *http.Request, most int64) (body []byte
 		return nil, false
 	}
 	if errors.Is(err, errBodies) {
+		w.Header().Set("Connection", "close") // nobody waits for the rest
 		problem(w, http.StatusServiceUnavailable, leaseapi.ProblemUnavailable, err.Error())
 		return nil, false
 	}

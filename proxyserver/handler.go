@@ -42,7 +42,7 @@ type handler struct {
 func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w := h.newAnswerWriter(rw, r)
 	defer h.recoverCall(w)
-	defer giveBackBody(r)
+	defer h.answered(w, r)
 	boundBody(rw, r, strangerTime)
 	if h.connections.Full() { // a stranger makes room after an answer, or many would keep the server busy
 		w.Header().Set("Connection", "close")

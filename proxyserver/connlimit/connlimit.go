@@ -101,6 +101,15 @@ func (c *Limit) Admit(conn net.Conn) bool {
 	return known
 }
 
+// Answered makes a connection quiet that is closed after its present answer.
+func (c *Limit) Answered(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if idle, known := c.open[conn]; known && idle == nil {
+		c.open[conn] = c.idle.PushBack(quiet{conn, time.Now()})
+	}
+}
+
 // ConnState notes when a connection is no longer busy or closed, as a hook of [http.Server].
 func (c *Limit) ConnState(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()

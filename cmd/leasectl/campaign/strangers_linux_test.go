@@ -36,6 +36,17 @@ const (
 	strangersFiles  = 160
 	strangersMemory = 512 << 10 // in KiB
 	callerSecret    = "secret-of-a-caller-0123"
+	secretOfOne     = "secret-of-one-pool-0123"
+	secretOfAll     = "secret-of-all-pools-0123"
+	besiegedTokens  = `tokens:
+- {name: caller, secret_file: token}
+- {name: one, secret_file: one, pools: [mem]}
+- {name: all, secret_file: all}
+`
+	besiegedPools = `resources:
+- {type: q, names: [q-0, q-1, q-2, q-3]}
+- {type: mem, units: 16777216}
+`
 )
 
 // strangerKinds are what a stranger sends. It sends no more, reads nothing, and stays.
@@ -89,11 +100,14 @@ func TestStrangersCampaign(t *testing.T) {
 	if *strangersFor == 0 {
 		s := newBesieged(t, issuer)
 		all := slices.Collect(maps.Values(kinds))
-		s.storm(t, 2*time.Second, clitest.Patience, 50, func() string { return all[rand.IntN(len(all))]() })
+		s.storm(t, 2*time.Second, clitest.Patience, 50, s.strangers(func() string { return all[rand.IntN(len(all))]() }))
 		return
 	}
 	for name, says := range kinds {
-		t.Run(name, func(t *testing.T) { newBesieged(t, issuer).storm(t, *strangersFor, time.Second, 95, says) })
+		t.Run(name, func(t *testing.T) {
+			s := newBesieged(t, issuer)
+			s.storm(t, *strangersFor, time.Second, 95, s.strangers(says))
+		})
 	}
 }
 
@@ -105,17 +119,21 @@ type besieged struct {
 	page    http.CookieJar // has a session
 }
 
+// newBesieged starts one; a nil issuer is none.
 func newBesieged(t *testing.T, issuer *authtest.Issuer) *besieged {
 	t.Helper()
 	s := &besieged{World: clitest.NewBareWorld(t, clitest.Build(t, ""))}
-	rules := fmt.Sprintf("tokens: [{name: caller, secret_file: token}]\nissuers: [{issuer: %q, audience: leasectl, rules: [{claims: {repository: 'acme/*'}, name: '{repository}'}]}]\n", issuer.URL)
-	for name, text := range map[string]string{"auth.yaml": rules, "token": callerSecret + "\n"} {
+	rules := besiegedTokens
+	if issuer != nil {
+		rules += fmt.Sprintf("issuers: [{issuer: %q, audience: leasectl, rules: [{claims: {repository: 'acme/*'}, name: '{repository}'}]}]\n", issuer.URL)
+	}
+	for name, text := range map[string]string{"auth.yaml": rules, "token": callerSecret, "one": secretOfOne, "all": secretOfAll, "pools.yaml": besiegedPools} {
 		if err := os.WriteFile(s.Path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	s.server = exec.Command("sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, strangersFiles),
-		s.Program, "serve", "--listen", "127.0.0.1:0", "--pool", "q=4", "--auth", s.Path("auth.yaml"), "--data", s.Path("data"))
+		s.Program, "serve", "--listen", "127.0.0.1:0", "--config", s.Path("pools.yaml"), "--auth", s.Path("auth.yaml"), "--data", s.Path("data"))
 	s.server.Stderr = s.Log
 	if err := s.server.Start(); err != nil {
 		t.Fatal(err)
@@ -155,9 +173,9 @@ func (s *besieged) signIn(t *testing.T) http.CookieJar {
 	return jar
 }
 
-// storm lets callers call while strangers come, for a time. A call that takes longer than patience
+// storm lets callers call while attackers act, for a time. A call that takes longer than patience
 // was not answered. At least so many percent must be.
-func (s *besieged) storm(t *testing.T, lasts, patience time.Duration, percent int, says func() string) {
+func (s *besieged) storm(t *testing.T, lasts, patience time.Duration, percent int, attackers []func(context.Context)) {
 	job := s.Command("exec", "--type", "q", "--ttl", "20s", "--quiet", "--", "sh", "-c", `echo > held; n=0; until [ -e done ] || [ $n = 6000 ]; do sleep 0.1; n=$((n+1)); done`)
 	var said clitest.LiveLog
 	job.Stderr = &said
@@ -168,8 +186,8 @@ func (s *besieged) storm(t *testing.T, lasts, patience time.Duration, percent in
 
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	for range strangers {
-		wg.Go(func() { s.stranger(ctx, says) })
+	for _, attack := range attackers {
+		wg.Go(func() { attack(ctx) })
 	}
 	calls := map[string]func(*http.Client) error{"version 1": s.callVersion1, "ours": s.callOurs, "page": s.callPage}
 	answered, all := 0, 0
@@ -204,6 +222,11 @@ func (s *besieged) storm(t *testing.T, lasts, patience time.Duration, percent in
 	if peak > strangersMemory {
 		t.Errorf("the server took %d MiB", peak>>10)
 	}
+}
+
+// strangers returns as many of them as come at once.
+func (s *besieged) strangers(says func() string) []func(context.Context) {
+	return slices.Repeat([]func(context.Context){func(ctx context.Context) { s.stranger(ctx, says) }}, strangers)
 }
 
 // stranger comes again and again.
