@@ -33,10 +33,12 @@ type Options struct {
 	// nobody chose, and for the local proxy. If others can write there, a directory of ours
 	// inside it is used: see [lockfile.PrivateDir].
 	StateDir string
-	Owner    string        // the owner that the user typed; "" is none
-	JobOwner func() string // returns the owner if the user typed none; called when needed
-	Proxy    dial.Options
-	Report   Reporter
+	// SharedDir is the directory of the list that handles from elsewhere may name; "" is none. See [ListIn].
+	SharedDir string
+	Owner     string        // the owner that the user typed; "" is none
+	JobOwner  func() string // returns the owner if the user typed none; called when needed
+	Proxy     dial.Options
+	Report    Reporter
 	// Listening is closed once the program handles the signals that ask it to end. Until then
 	// such a signal kills the program, so the Holder begins nothing that a kill would leave
 	// undone.
@@ -47,6 +49,7 @@ type Options struct {
 // operations on the same handle wait for each other at the handle's lock.
 type Holder struct {
 	owner   func() string
+	list    List // in Options.SharedDir; "" is none
 	endings endings
 
 	// These are as [New] made them. The packages above holder use them, too.
@@ -66,9 +69,14 @@ func New(o Options) *Holder {
 		owner = func() string { return o.Owner }
 	}
 	stateDir := lockfile.PrivateDir(o.StateDir)
+	var list List
+	if o.SharedDir != "" {
+		list, _ = ListIn(o.SharedDir) // no error: the current directory is known, or there is no list
+	}
 	d := dial.New(o.Proxy, stateDir, o.Report, o.Listening)
 	return &Holder{
 		owner:     owner,
+		list:      list,
 		StateDir:  stateDir,
 		Reporter:  o.Report,
 		Listening: o.Listening,

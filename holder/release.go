@@ -285,10 +285,15 @@ func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
 	return released
 }
 
-// unlist removes leases of a record from their list. They are given back already, so a failure is
-// only reported.
+// unlist removes leases of a record from their list, if the record is ours, or the list is that of the
+// environment: a stranger's must not change any other file. They are given back already, so a failure is only
+// reported.
 func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfile.Lease) {
 	if r.SharedList == "" || len(leases) == 0 {
+		return
+	}
+	if lockfile.List(r.SharedList) != h.list && !h.Dialer.Sealed(r) {
+		h.Reporter.Notef("the list %s stays as it is: a handle names it that was not made with this state directory, and it is not in $SHARED_DIR", r.SharedList)
 		return
 	}
 	r.Leases = leases

@@ -39,7 +39,7 @@ func ParseAlso(text string) (a Also, err error) {
 }
 
 // CheckAlso reports why a request for first cannot ask for those types, too: there are more than
-// [MaxAlso], or one is there twice.
+// [MaxAlso], one is there twice, or a count is negative.
 func CheckAlso(first string, also []Also) error {
 	if len(also) > MaxAlso {
 		return fmt.Errorf("%d other types: a request asks for %d at the most", len(also), MaxAlso)
@@ -48,6 +48,9 @@ func CheckAlso(first string, also []Also) error {
 	for _, a := range also {
 		if slices.Contains(types, a.Type) {
 			return fmt.Errorf("type %q is there twice: ask for as many as you need of it in one place", a.Type)
+		}
+		if a.Count < 0 {
+			return fmt.Errorf("the count of type %q is %d, and must not be negative", a.Type, a.Count)
 		}
 		types = append(types, a.Type)
 	}

@@ -97,13 +97,20 @@ func (tx *CellTx) read() error {
 	return nil
 }
 
+// Checked is a value whose fields are checked before it is written, and when it is read.
+type Checked interface{ Check() error }
+
 // Value decodes the value into v, and reports whether there is one. The error is [ErrNewer] if a
-// newer program wrote it.
+// newer program wrote it. It checks a [Checked] value.
 func (tx *CellTx) Value(v any) (found bool, err error) {
 	if len(tx.value) == 0 {
 		return false, nil
 	}
-	switch err := unmarshal(tx.value, v); {
+	err = unmarshal(tx.value, v)
+	if c, ok := v.(Checked); ok && err == nil {
+		err = c.Check()
+	}
+	switch {
 	case errors.Is(err, ErrNewer):
 		return false, err
 	case err != nil:
@@ -114,6 +121,11 @@ func (tx *CellTx) Value(v any) (found bool, err error) {
 
 // Set writes v, a struct, at once. After an error the value is as before.
 func (tx *CellTx) Set(v any) error {
+	if c, ok := v.(Checked); ok {
+		if err := c.Check(); err != nil {
+			return err
+		}
+	}
 	data, err := json.Marshal(v)
 	if err != nil {
 		return err

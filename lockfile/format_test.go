@@ -108,7 +108,7 @@ func TestNoFormat(t *testing.T) {
 	entry := filepath.Join(string(j), "x.json")
 	write(t, entry, `{"id":"x","kind":"hold","request":"x"}`)
 	err := j.SettleDead(t.Context(), func(in Intent) bool { t.Errorf("handed out: %+v", in); return true })
-	wantError(t, err, entry+": no leasectl wrote it: it has no format")
+	wantError(t, err, entry+" is no entry of the journal (no leasectl wrote it: it has no format)")
 	if got := ls(t, string(j)); got != "x.json" {
 		t.Errorf("left: %q", got)
 	}

@@ -3,8 +3,6 @@ package lockfile
 import (
 	"slices"
 	"time"
-
-	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Grant is one grant of a name, as a [List] remembers it. Of a line that others wrote, only the
@@ -51,7 +49,7 @@ func onlyIdentified(grants []Grant) (known []Grant) {
 	return known
 }
 
-// withValidNames returns the grants whose names are valid. It changes the slice.
-func withValidNames(grants []Grant) []Grant {
-	return slices.DeleteFunc(grants, func(g Grant) bool { return leaseapi.CheckName(g.Name) != nil })
+// valid returns the grants whose fields are valid. It changes the slice.
+func valid(grants []Grant) []Grant {
+	return slices.DeleteFunc(grants, func(g Grant) bool { return g.check() != nil })
 }

@@ -201,7 +201,7 @@ func (f files) record() (r Record, source string, err error) {
 		case errors.Is(err, ErrNewer):
 			return Record{Leases: bare(f.names).Leases}, "", err
 		case err != nil:
-			broken = fmt.Errorf("its %s is broken (%w), and there are no names without it: remove that file", file.suffix, err)
+			broken = fmt.Errorf("its %s is broken (%w), and there are no names without it: look at that file, and remove it if it is of no use", file.suffix, err)
 		case f.holdNamesOf(r):
 			return r, file.suffix, nil
 		case r.State != HandleHeld && source == "":

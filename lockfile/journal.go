@@ -105,7 +105,7 @@ func (j Journal) Begin(ctx context.Context, in Intent) (*Entry, error) {
 }
 
 func (j Journal) begin(ctx context.Context, in Intent) (e *Entry, err error) {
-	if err := leaseapi.CheckRequestID(in.ID); err != nil {
+	if err := in.check(); err != nil {
 		return nil, err
 	}
 	data, err := in.encode()
@@ -274,18 +274,32 @@ func (j Journal) Contains(fn func(Intent) bool) bool {
 }
 
 // readIntent reads an entry. The entry is not whole if its process died in Begin, or is still
-// there. A caller that holds the lock of the entry knows that the process is dead.
+// there: then it is empty, or the beginning of one. A caller that holds the lock of the entry knows that
+// the process is dead.
 func readIntent(path string) (in Intent, whole bool, err error) {
 	data, err := readOwn(path)
 	if err != nil {
 		return Intent{}, false, err
 	}
-	var doc intentFile
-	switch err := unmarshal(data, &doc); {
-	case errors.Is(err, ErrNewer), errors.Is(err, errNoFormat):
-		return Intent{}, false, fmt.Errorf("%s: %w", path, err)
-	case err != nil:
+	if begun := bytes.TrimRight(data, "\n"); bytes.HasPrefix([]byte(intentStart), begun) ||
+		bytes.HasPrefix(begun, []byte(intentStart)) && !json.Valid(begun) {
 		return Intent{}, false, nil
 	}
-	return doc.Intent, doc.ID+intentSuffix == filepath.Base(path), nil
+	var doc intentFile
+	err = unmarshal(data, &doc)
+	if err == nil {
+		err = doc.check()
+	}
+	switch {
+	case errors.Is(err, ErrNewer):
+		return Intent{}, false, fmt.Errorf("%s: %w", path, err)
+	case err != nil:
+		return Intent{}, false, fmt.Errorf("%s is no entry of the journal (%w): look at it, and remove it if it is of no use", path, err)
+	case doc.ID+intentSuffix != filepath.Base(path):
+		return Intent{}, false, fmt.Errorf("%s is the entry %s under another name: remove it", path, doc.ID)
+	}
+	return doc.Intent, true, nil
 }
+
+// intentStart is how each entry begins.
+const intentStart = `{"format":`

@@ -131,9 +131,11 @@ func TestJournalOddFiles(t *testing.T) {
 	begin(t, j, "whole").Leave()
 	for name, text := range map[string]string{
 		"empty.json": "",
-		"half.json":  `{"id":"ha`,
-		"other.json": `{"format":1,"id":"another"}`,
+		"half.json":  `{"format":1,"id":"ha`,
+		"begun.json": `{"form`,
 		"note.txt":   "not ours",
+		"other.json": `{"format":1,"id":"another","kind":"hold"}`,
+		"foo.json":   `{"name":"foo"}`,
 	} {
 		write(t, filepath.Join(string(j), name), text)
 	}
@@ -141,17 +143,16 @@ func TestJournalOddFiles(t *testing.T) {
 		if in.ID != "whole" {
 			t.Errorf("handed out: %+v", in)
 		}
-		if got := dead(t, j, true); got != nil {
-			t.Errorf("handed out twice: %v", got)
-		}
+		j.SettleDead(t.Context(), func(in Intent) bool {
+			t.Errorf("handed out twice: %v", in)
+			return true
+		})
 		return true
 	})
-	if err != nil {
-		t.Error(err)
-	}
-	left, err := os.ReadDir(string(j))
-	if err != nil || len(left) != 1 || left[0].Name() != "note.txt" {
-		t.Errorf("left: %v, %v; want note.txt alone", left, err)
+	wantError(t, err, "other.json is the entry another under another name")
+	wantError(t, err, "foo.json is no entry of the journal")
+	if left := ls(t, string(j)); left != "foo.json note.txt other.json" {
+		t.Errorf("left: %s", left)
 	}
 }
 
@@ -213,7 +214,7 @@ func TestJournalRefusesIDs(t *testing.T) {
 	if left := ls(t, filepath.Dir(string(j))); left != "" {
 		t.Errorf("it left %s", left)
 	}
-	if _, err := Journal(filepath.Join(t.TempDir(), "no", "journal")).Begin(t.Context(), Intent{ID: "a"}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Journal(filepath.Join(t.TempDir(), "no", "journal")).Begin(t.Context(), Intent{ID: "a", Kind: KindExec}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a journal below no directory: %v, want %v", err, os.ErrNotExist)
 	}
 }

@@ -163,7 +163,8 @@ type listDoc struct {
 	Grants []Grant `json:"grants"`
 }
 
-// readKnown reads the grants beside the list; a broken file has none.
+// readKnown reads the grants beside the list; a broken file has none, and of a broken grant only the name
+// is known.
 func (l List) readKnown() ([]Grant, error) {
 	data, err := readOwn(l.jsonPath())
 	if err != nil {
@@ -176,7 +177,7 @@ func (l List) readKnown() ([]Grant, error) {
 	case err != nil:
 		return nil, nil
 	}
-	return withValidNames(doc.Grants), nil
+	return valid(doc.Grants), nil
 }
 
 // changeKnown returns the change that writes grants beside the list. If they exceed listKnown,

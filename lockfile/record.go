@@ -205,8 +205,7 @@ func (r Record) encode() ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// decode is the inverse of encode. It checks the names like those of a names
-// file, since they are sent to a proxy and shown to scripts too.
+// decode is the inverse of encode. It checks every field.
 func decode(data []byte) (Record, error) {
 	var doc document
 	if err := unmarshal(data, &doc); err != nil {
@@ -217,11 +216,4 @@ func decode(data []byte) (Record, error) {
 		return Record{}, errors.New("it has no state")
 	}
 	return r, r.check()
-}
-
-func (r Record) check() error {
-	if r.RequestID == "" && (r.State == HandleQueued || r.State == HandleReleasing) {
-		return errors.New("it has no request id")
-	}
-	return errors.Join(checkNames(r.Names()), checkNames(Names(r.Replaces)))
 }

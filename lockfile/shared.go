@@ -78,6 +78,9 @@ func (s Shared) read() (r SharedRecord, data []byte, err error) {
 	var doc sharedDoc
 	if err == nil && len(data) > 0 {
 		err = unmarshal(data, &doc)
+		if err == nil {
+			err = doc.check()
+		}
 	}
 	if err != nil {
 		return SharedRecord{}, nil, fmt.Errorf("read shared lease %s: %w", s.jsonPath(), err)
@@ -136,6 +139,9 @@ func (tx *SharedTx) write() ([]byte, error) {
 	if len(tx.Rounds) == 0 {
 		return nil, apply(remove(next), remove(record))
 	}
+	if err := tx.check(); err != nil {
+		return nil, err
+	}
 	data, err := tx.encode()
 	if err != nil || bytes.Equal(data, tx.saved) {
 		return data, err
@@ -171,7 +177,7 @@ func writeNew(path string, data []byte) error {
 // removeLock removes the lock file, under its lock, if there is no record.
 func (tx *SharedTx) removeLock() {
 	if len(tx.saved) == 0 {
-		os.Remove(tx.shared.lockPath())
+		removeLockFile(tx.shared.lockPath())
 	}
 }
 

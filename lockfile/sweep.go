@@ -25,7 +25,12 @@ func Handles(dir string) ([]Handle, error) {
 		if !f.Type().IsRegular() || isTemp(f.Name()) {
 			continue
 		}
-		if name, beside := baseName(f.Name()); beside {
+		name, beside := baseName(f.Name())
+		if strings.HasSuffix(f.Name(), lockSuffix) {
+			fi, err := f.Info()
+			beside = beside && err == nil && fi.Size() == 0 // else it is not ours, such as yarn.lock
+		}
+		if beside {
 			names = append(names, name)
 		}
 	}
@@ -52,8 +57,12 @@ func baseName(file string) (name string, beside bool) {
 
 // Sweep removes the files that killed processes left of a handle that is gone, and reports
 // whether it did. A record without its names is removed only if it was written before old: a
-// script may be moving the names. Sweep blocks for the handle's lock until ctx ends.
+// script may be moving the names. What is no handle stays as it is, and is the error. Sweep blocks for
+// the handle's lock until ctx ends.
 func (h Handle) Sweep(ctx context.Context, old time.Time) (removed bool, err error) {
+	if _, err := h.Read(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, err // without a lock file that would stay
+	}
 	err = h.Update(ctx, func(tx *Tx) error {
 		if tx.State != "" {
 			return errKeep

@@ -21,10 +21,14 @@ func TestSweep(t *testing.T) {
 	record := read(t, filepath.Join(dir, "alive.json"))
 	day := time.Now().Add(-24 * time.Hour)
 	for name, old := range map[string]bool{
-		"lock.lock": false, "stale.json": true, "moved.json": false, ".x.tmp12": true, ".y.tmp12": false, "names": true, ".tmp": true,
+		"lock.lock": false, "Cargo.lock": true, "stale.json": true, "moved.json": false, ".x.tmp12": true, ".y.tmp12": false, "names": true, ".tmp": true,
 	} {
 		path := filepath.Join(dir, name)
-		write(t, path, record)
+		text := record
+		if name == "lock.lock" {
+			text = ""
+		}
+		write(t, path, text)
 		if old {
 			at := day.Add(-time.Hour)
 			if err := os.Chtimes(path, at, at); err != nil {

@@ -47,10 +47,10 @@ func (h Handle) Update(ctx context.Context, fn func(tx *Tx) error) (err error) {
 	default:
 		defer unlockInto(&err, unlock)
 	}
+	defer tx.removeLock()
 	if err := tx.read(); err != nil {
 		return err
 	}
-	defer tx.removeLock()
 	if err := fn(tx); err != nil {
 		return err
 	}
@@ -155,10 +155,18 @@ func (tx *Tx) steps(record []byte) ([]change, error) {
 	return tx.onDisk.stepsTo(tx.handle, tx.Record, record), tx.check()
 }
 
-// removeLock removes the lock file, under its lock, if there is no handle. A lock file that
-// cannot be removed does no harm: the next process uses it.
+// removeLock removes the lock file, under its lock, if there is no record: a file of names may be any file.
+// A lock file that cannot be removed does no harm: the next process uses it.
 func (tx *Tx) removeLock() {
-	if tx.nowhere == nil && tx.saved != nil && len(tx.saved) == 0 {
-		os.Remove(tx.handle.lockPath())
+	if tx.nowhere == nil && tx.onDisk.json == nil && tx.onDisk.next == nil {
+		removeLockFile(tx.handle.lockPath())
+	}
+}
+
+// removeLockFile removes a lock file under its lock. One with content is not ours, such as Cargo.lock beside
+// a handle Cargo.
+func removeLockFile(path string) {
+	if fi, err := os.Lstat(path); err == nil && fi.Size() == 0 {
+		os.Remove(path)
 	}
 }

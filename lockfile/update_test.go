@@ -166,7 +166,7 @@ func TestUpdateBare(t *testing.T) {
 			}
 			return nil
 		}))
-		if got := ls(t, filepath.Dir(h.path)); got != "handle handle.lock" {
+		if got := ls(t, filepath.Dir(h.path)); got != "handle" {
 			t.Errorf("after an Update that changed nothing there is %q", got)
 		}
 		ok(t, h.Update(t.Context(), set(Record{})))

@@ -45,6 +45,7 @@ func newApp(stdin, stdout, stderr *os.File) *app {
 func (a *app) openHolder() {
 	a.holder = holder.New(holder.Options{
 		StateDir:  stateDir(),
+		SharedDir: os.Getenv("SHARED_DIR"),
 		Owner:     a.owner,
 		JobOwner:  func() string { return detectOwner(os.Getenv) },
 		Proxy:     a.proxy.options(),

@@ -21,7 +21,7 @@ var mayImport = map[string][]string{
 	"holder/cleanup":    {},
 	"holder/dial":       {"holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
 	"holder/usage":      {},
-	"holder/keeper":     {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "lockfile", "proxyclient", "trap/process"},
+	"holder/keeper":     {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "leaseapi", "lockfile", "proxyclient", "trap/process"},
 	"holder/holdertest": {"leaseapi", "lockfile"},
 	"holder/recovery":   {"holder", "holder/cleanup", "holder/shared", "holder/v1", "lockfile", "proxyclient"},
 	"holder/shared":     {"holder", "holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/service", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -13,13 +14,22 @@ import (
 )
 
 // A handle may come from a stranger: in a checkout, an artifact, a directory that steps share. Its
-// record names a proxy, and what is sent there has the user's token. So a record counts as ours only
-// if it has the seal of the state directory: the sum of its request id and its proxy under a key that
-// the state directory keeps. A seal needs no file of its own, and so leaves none.
+// record names a proxy, and what is sent there has the user's token, and a list, from which lines are
+// removed. So a record counts as ours only if it has the seal of the state directory: the sum of its
+// request id, its proxy and its list under a key that the state directory keeps. A seal needs no file of
+// its own, and so leaves none.
 
 // sealKey is the content of the cell with the key.
 type sealKey struct {
 	Key []byte `json:"key"`
+}
+
+// Check implements [lockfile.Checked].
+func (k sealKey) Check() error {
+	if len(k.Key) == 0 {
+		return errors.New("it has no key")
+	}
+	return nil
 }
 
 func (d *Dialer) keyCell() lockfile.Cell { return lockfile.CellIn(d.stateDir, "key") }
@@ -57,7 +67,7 @@ func (d *Dialer) makeKey(ctx context.Context) (key sealKey, err error) {
 
 func (k sealKey) sum(r lockfile.Record) string {
 	sum := hmac.New(sha256.New, k.Key)
-	sum.Write([]byte(r.RequestID + "\x00" + r.Proxy))
+	sum.Write([]byte(r.RequestID + "\x00" + r.Proxy + "\x00" + r.SharedList))
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
@@ -69,14 +79,14 @@ func (d *Dialer) knows(proxy string) bool {
 	return d.clients[proxy] != nil
 }
 
-// sealed tells whether r has the seal of the state directory.
-func (d *Dialer) sealed(r lockfile.Record) bool {
+// Sealed tells whether r has the seal of the state directory.
+func (d *Dialer) Sealed(r lockfile.Record) bool {
 	var key sealKey
 	if r.Seal == "" {
 		return false
 	}
 	found, err := d.keyCell().Read(&key)
-	return err == nil && found && len(key.Key) > 0 && hmac.Equal([]byte(r.Seal), []byte(key.sum(r)))
+	return err == nil && found && hmac.Equal([]byte(r.Seal), []byte(key.sum(r)))
 }
 
 // Own returns r as a file of the state directory may have it: with the proxy that the user named, if r
@@ -107,7 +117,7 @@ func (d *Dialer) Recorded(r lockfile.Record) (string, error) {
 		named = name
 	}
 	switch {
-	case recorded == named || d.knows(recorded) || d.sealed(r):
+	case recorded == named || d.knows(recorded) || d.Sealed(r):
 		return recorded, nil
 	case named == "":
 		return "", fmt.Errorf("the handle names the lease proxy %s, where no lease was taken with this state directory: give --proxy if that is right", proxyclient.Redacted(recorded))

@@ -31,6 +31,7 @@ import (
 	"github.com/leasectl/leasectl/holder/socket"
 	"github.com/leasectl/leasectl/holder/tokenfrom"
 	"github.com/leasectl/leasectl/holder/usage"
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 	"github.com/leasectl/leasectl/trap/process"
@@ -45,8 +46,16 @@ type Keepers struct {
 	Debugf   func(format string, args ...any)
 }
 
-func (k *Keepers) dir() string                  { return filepath.Join(k.StateDir, "keepers") }
-func (k *Keepers) socket(request string) string { return filepath.Join(k.dir(), request) }
+func (k *Keepers) dir() string { return filepath.Join(k.StateDir, "keepers") }
+
+// socket returns the path of the socket of a request's keeper; "" if there can be none. The text may come
+// from a stranger's handle.
+func (k *Keepers) socket(request string) string {
+	if leaseapi.CheckRequestID(request) != nil {
+		return ""
+	}
+	return filepath.Join(k.dir(), request)
+}
 
 // startTime bounds the start of a keeper, which takes milliseconds unless the machine is
 // very busy. It is shorter than the life of a provisional grant.
@@ -201,11 +210,8 @@ const (
 // liveness looks for the keeper of a request. It connects to the keeper, which makes a live keeper
 // look at its handle again.
 func (k *Keepers) liveness(request string) liveness {
-	if request == "" {
-		return none
-	}
 	path := k.socket(request)
-	if _, err := os.Lstat(path); err != nil {
+	if _, err := os.Lstat(path); err != nil { // as of the path ""
 		return none
 	}
 	if accepts, err := socket.Accepts(path); accepts || err != nil {
@@ -227,9 +233,6 @@ func (k *Keepers) Killed(request string) bool { return k.liveness(request) == ki
 // Dismiss ends the keeper of a request whose lease was given back: its socket is removed before the
 // connection that wakes it ends.
 func (k *Keepers) Dismiss(request string) {
-	if request == "" {
-		return
-	}
 	path := k.socket(request)
 	if _, err := os.Lstat(path); err != nil {
 		return
@@ -255,10 +258,10 @@ func (k *Keepers) touch(request string) {
 // Sweep removes the sockets of killed keepers that last renewed, or were started, before old,
 // and returns their paths.
 func (k *Keepers) Sweep(old time.Time) (removed []string) {
-	sockets, _ := os.ReadDir(k.dir())
-	for _, s := range sockets {
+	files, _ := os.ReadDir(k.dir())
+	for _, s := range files {
 		info, err := s.Info()
-		if err != nil || info.ModTime().After(old) || k.liveness(s.Name()) != killed {
+		if err != nil || s.Type() != fs.ModeSocket || info.ModTime().After(old) || k.liveness(s.Name()) != killed {
 			continue
 		}
 		if path := k.socket(s.Name()); os.Remove(path) == nil {
@@ -271,6 +274,9 @@ func (k *Keepers) Sweep(old time.Time) (removed []string) {
 // Listen opens the socket of this process, the keeper of a request. changed receives when somebody has
 // connected to it: then what the keeper looks after may have changed.
 func (k *Keepers) Listen(ctx context.Context, request string, changed chan<- struct{}) (stop func(), err error) {
+	if err := leaseapi.CheckRequestID(request); err != nil {
+		return nil, err // it would be a socket without a path
+	}
 	l, closeSocket, err := socket.Listen(ctx, k.socket(request))
 	if err != nil {
 		return nil, err

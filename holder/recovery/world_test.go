@@ -17,12 +17,17 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{World: holdertest.NewWorld(t)}
-	w.Holder = holder.New(holder.Options{
-		StateDir: w.Dir, Owner: "job-1", Report: new(report), Listening: holdertest.Listening(),
-		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
-	})
+	w.Holder = w.holderIn(w.Dir)
 	t.Cleanup(w.Close)
 	return w
+}
+
+// holderIn returns a holder with another state directory.
+func (w *world) holderIn(stateDir string) *holder.Holder {
+	return holder.New(holder.Options{
+		StateDir: stateDir, Owner: "job-1", Report: new(report), Listening: holdertest.Listening(),
+		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
+	})
 }
 
 // report is a reporter that remembers its lines.

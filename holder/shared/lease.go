@@ -101,6 +101,12 @@ func digest(words ...string) string {
 	return hex.EncodeToString(hash.Sum(nil)[:16])
 }
 
+// isDigest tells whether a file name can be one of [digest]. Other files in the directory are not ours.
+func isDigest(name string) bool {
+	sum, err := hex.DecodeString(name)
+	return err == nil && len(sum) == sha256.Size/2
+}
+
 // key names the shared lease in the environment of its users.
 func (l lease) key() string { return filepath.Base(string(l.file)) }
 

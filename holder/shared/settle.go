@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/leasectl/leasectl/holder"
@@ -35,7 +37,10 @@ func settleRounds(ctx context.Context, h *holder.Holder, proxy string) {
 }
 
 // Files returns the records of all shared leases in the state directory.
-func Files(h *holder.Holder) ([]lockfile.Shared, error) { return lockfile.SharedIn(dir(h)) }
+func Files(h *holder.Holder) ([]lockfile.Shared, error) {
+	files, err := lockfile.SharedIn(dir(h))
+	return slices.DeleteFunc(files, func(f lockfile.Shared) bool { return !isDigest(filepath.Base(string(f))) }), err
+}
 
 // Dead returns the NAME of a shared lease and its rounds that nobody uses, as read
 // without the lock.

@@ -23,7 +23,7 @@ func TestDeadRoundOfAListedProxy(t *testing.T) {
 	if err := lockfile.MakeDir(dir); err != nil {
 		t.Fatal(err)
 	}
-	err := lockfile.Shared(filepath.Join(dir, "dead")).Update(t.Context(), func(tx *lockfile.SharedTx) error {
+	err := lockfile.Shared(filepath.Join(dir, digest("dead"))).Update(t.Context(), func(tx *lockfile.SharedTx) error {
 		tx.Name = "dead"
 		tx.Rounds = []lockfile.Round{{
 			ID: "R1", State: lockfile.RoundHeld, Handle: left.Path(), Type: "t", Proxy: proxy, RequestID: "dead", Leases: leases,

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
 )
@@ -38,6 +40,25 @@ type Held struct {
 	State NameState `json:"state"`
 	Since time.Time `json:"since,omitzero"` // of the state, if it is not held
 	Why   string    `json:"why,omitempty"`  // the outcome is not known
+}
+
+// Check implements [lockfile.Checked]. Why is for people.
+func (h Held) Check() error {
+	err := cmp.Or(leaseapi.CheckName(h.Name), leaseapi.CheckOwner(h.Owner))
+	if h.Request != "" {
+		err = cmp.Or(err, leaseapi.CheckRequestID(h.Request))
+	}
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains([]NameState{NameHeld, NameReleasing, NameUnconfirmed, NameMissing}, h.State):
+		return fmt.Errorf("state %q is not known", leaseapi.Shorten(string(h.State)))
+	case h.Handle != "" && !filepath.IsAbs(h.Handle):
+		return fmt.Errorf("handle %q is no absolute path", leaseapi.Shorten(h.Handle))
+	case leaseapi.Printable(h.Proxy) != h.Proxy || !strings.Contains(h.Proxy, "://"):
+		return fmt.Errorf("proxy %q is no address", leaseapi.Shorten(h.Proxy))
+	}
+	return nil
 }
 
 // NameState is the state of a [Held].
@@ -67,6 +88,9 @@ type identity struct {
 }
 
 func (a *Adapter) idCell() lockfile.Cell { return lockfile.CellIn(a.stateDir, "version1") }
+
+// Check implements [lockfile.Checked].
+func (i identity) Check() error { return leaseapi.CheckRequestID(i.ID) }
 
 // ID returns the id that the records of this adapter's leases have; "" if it has given none.
 func (a *Adapter) ID() string {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -124,7 +125,7 @@ func (m *machine) process() *Proxy {
 // acquire takes a name for a handle.
 func (m *machine) acquire(handle string) Record {
 	m.Helper()
-	g, err := m.process().Acquire(m.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q"}, Owner: "me", RequestID: "r-" + handle, Wait: time.Minute}, handle)
+	g, err := m.process().Acquire(m.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q"}, Owner: "me", RequestID: "r-" + filepath.Base(handle), Wait: time.Minute}, handle)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -189,7 +190,7 @@ func (m *machine) wantSent(n int) {
 // A lease is released once, however often and in whichever way.
 func TestReleasedOnce(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	reply, err := m.process().ReleaseHeld(t.Context(), a)
 	ok(t, err)
 	if !slices.Equal(reply.Released, []string{"q-0"}) || len(reply.Over) > 0 {
@@ -200,7 +201,7 @@ func TestReleasedOnce(t *testing.T) {
 	m.wantSent(1)
 
 	// The name is somebody else's by now, on this machine: the old record means nothing.
-	b := m.acquire("h2")
+	b := m.acquire("/h2")
 	m.wantOver(m.process().ReleaseHeld(t.Context(), a))
 	m.wantSent(1)
 
@@ -208,7 +209,7 @@ func TestReleasedOnce(t *testing.T) {
 	names := proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me", Learned: time.Now()}
 	reply, handles, err := m.process().ReleaseNames(t.Context(), names, Meant{})
 	ok(t, err)
-	if len(reply.Released) != 1 || len(handles) != 1 || handles[0].Handle != "h2" {
+	if len(reply.Released) != 1 || len(handles) != 1 || handles[0].Handle != "/h2" {
 		t.Errorf("released %+v, of the handles %+v", reply, handles)
 	}
 	m.wantOver(m.process().ReleaseHeld(t.Context(), b))
@@ -219,7 +220,7 @@ func TestReleasedOnce(t *testing.T) {
 // owner, or of another request.
 func TestNamesOfAnotherLease(t *testing.T) {
 	m := newMachine(t)
-	m.acquire("h")
+	m.acquire("/h")
 	for what, n := range map[string]struct {
 		release proxyclient.NamesRelease
 		request string
@@ -244,7 +245,7 @@ func TestNamesOfAnotherLease(t *testing.T) {
 // What another machine got, and a bare name without a file, are sent as deployed clients send them.
 func TestUnknownHere(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	other := &machine{T: t, dir: t.TempDir(), d: m.d, url: m.url}
 	_, err := other.process().ReleaseHeld(t.Context(), a)
 	ok(t, err)
@@ -260,9 +261,9 @@ func TestUnknownHere(t *testing.T) {
 	m.wantSent(2)
 
 	// It is sent once: in doubt it is unconfirmed here.
-	b := m.acquire("h")
+	b := m.acquire("/h")
 	b.Leases[0].Name = "q-1"
-	m.acquire("h1")
+	m.acquire("/h1")
 	m.d.failing = 1
 	_, err = other.process().ReleaseHeld(t.Context(), Record{Proxy: b.Proxy, Adapter: b.Adapter, Leases: b.Leases})
 	if !errors.Is(err, proxyclient.ErrUnconfirmed) {
@@ -286,7 +287,7 @@ func TestUnconfirmed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := newMachine(t)
-			a := m.acquire("h")
+			a := m.acquire("/h")
 			fail(m.d)
 			ctx := t.Context()
 			if name != "forgets before it asks" {
@@ -303,7 +304,7 @@ func TestUnconfirmed(t *testing.T) {
 			m.wantSent(sent)
 			forgotten, err := New(m.dir).Forget(t.Context(), "q-0")
 			ok(t, err)
-			if len(forgotten) != 1 || forgotten[0].Handle != "h" {
+			if len(forgotten) != 1 || forgotten[0].Handle != "/h" {
 				t.Errorf("forgot %+v", forgotten)
 			}
 			m.wantUnsettled()
@@ -316,7 +317,7 @@ func TestUnconfirmed(t *testing.T) {
 // A release that is slow is not cut off by who has little time: it would be unconfirmed for ever.
 func TestSlowRelease(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	m.d.answered = make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -337,7 +338,7 @@ func TestSlowRelease(t *testing.T) {
 // A release that the proxy fails to make, and then makes, is one that succeeded.
 func TestTriedAgain(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	m.d.broken = 1
 	reply, err := m.process().ReleaseHeld(t.Context(), a)
 	ok(t, err)
@@ -351,7 +352,7 @@ func TestTriedAgain(t *testing.T) {
 // forgotten, but no failure.
 func TestRestartedProxy(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	m.d.held = nil
 	reply, err := m.process().ReleaseHeld(t.Context(), a)
 	ok(t, err)
@@ -369,7 +370,7 @@ func TestRestartedProxy(t *testing.T) {
 // If nothing can have arrived, the lease is held as before.
 func TestNotReached(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	was := m.url
 	m.url = "unix://" + m.dir + "/nobody" // where nobody listens
 	p := m.process()
@@ -379,7 +380,7 @@ func TestNotReached(t *testing.T) {
 	}
 	m.url = was
 	m.wantUnsettled()
-	if h, found := New(m.dir).Find(was, "q-0"); !found || h.Handle != "h" || h.Why != "" || !h.Since.IsZero() {
+	if h, found := New(m.dir).Find(was, "q-0"); !found || h.Handle != "/h" || h.Why != "" || !h.Since.IsZero() {
 		t.Errorf("it is held: %t, %+v", found, h)
 	}
 	_, err := m.process().ReleaseHeld(t.Context(), a)
@@ -391,7 +392,7 @@ func TestNotReached(t *testing.T) {
 // result.
 func TestTwoAtOnce(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	m.d.answered = make(chan struct{})
 	first, second := make(chan error), make(chan error)
 	go func() {
@@ -424,7 +425,7 @@ func TestTwoAtOnce(t *testing.T) {
 // What a killed process leaves of each state, and what the next one does with it.
 func TestKilled(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	set := func(change func(h *Held)) {
 		t.Helper()
 		ok(t, New(m.dir).cell(m.url, "q-0").Update(t.Context(), func(tx *lockfile.CellTx) error {
@@ -450,7 +451,7 @@ func TestKilled(t *testing.T) {
 	m.wantUnsettled(NameUnconfirmed)
 	// The proxy grants the name anew: the old release does not matter any more.
 	m.d.held = nil
-	b := m.acquire("h2")
+	b := m.acquire("/h2")
 	m.wantUnsettled()
 	_, err = m.process().ReleaseHeld(t.Context(), b)
 	ok(t, err)
@@ -460,7 +461,7 @@ func TestKilled(t *testing.T) {
 // A file of a newer program is left alone, and the name that was granted is given back.
 func TestNewerFile(t *testing.T) {
 	m := newMachine(t)
-	a := m.acquire("h")
+	a := m.acquire("/h")
 	cell := New(m.dir).cell(m.url, "q-0")
 	ok(t, cell.Update(t.Context(), func(tx *lockfile.CellTx) error { return tx.Remove() }))
 	const text = `{"format":99,"lease":"q-0"}` + "\n"
@@ -469,7 +470,7 @@ func TestNewerFile(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	m.d.held = nil
-	_, err := m.process().Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q"}, Wait: time.Minute}, "h")
+	_, err := m.process().Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q"}, Wait: time.Minute}, "/h")
 	if !errors.Is(err, lockfile.ErrNewer) || errors.Is(err, proxyclient.ErrUnconfirmed) || len(m.d.held) > 0 {
 		t.Errorf("%v; held are %v", err, m.d.held)
 	}
@@ -492,7 +493,7 @@ func TestHalfWritten(t *testing.T) {
 	ok(t, err)
 	ok(t, os.WriteFile(string(p.Adapter.cell(m.url, "q-1")), []byte(`{"format":99}`+"\n"), 0o600))
 	m.d.failing = 1
-	_, err = p.Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 2}, RequestID: "r", Wait: time.Minute}, "h")
+	_, err = p.Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 2}, RequestID: "r", Wait: time.Minute}, "/h")
 	if !errors.Is(err, proxyclient.ErrUnconfirmed) {
 		t.Errorf("the pool failed, and the error is %v", err)
 	}
@@ -504,7 +505,7 @@ func TestHalfWritten(t *testing.T) {
 // Several leases of one grant: each has its own fate.
 func TestSeveral(t *testing.T) {
 	m := newMachine(t)
-	g, err := m.process().Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 3}, RequestID: "r", Wait: time.Minute}, "h")
+	g, err := m.process().Acquire(t.Context(), proxyclient.Request{Ask: leaseapi.Ask{Type: "q", Count: 3}, RequestID: "r", Wait: time.Minute}, "/h")
 	ok(t, err)
 	m.d.mu.Lock()
 	m.d.failing = 1
