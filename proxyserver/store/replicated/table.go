@@ -25,7 +25,7 @@ type table struct {
 
 	ended endedIDs
 
-	reported bool // the change is a report, so a record of an ended id replaces an earlier one
+	reported bool // the change is a report, so the record of an ended id is there already
 	changed  []*bundle
 	bytes    int     // about the size of changed, encoded
 	request  *bundle // collects the records of one change; nil: none yet
@@ -58,10 +58,12 @@ func (t *table) Put(key, payload []byte) error {
 	}
 	open := &t.request
 	if record.IsEnded(key) {
-		open = &t.ending
-		if t.reported {
-			t.ended.forget(key)
+		if t.reported { // on a lease that an earlier transaction ended
+			text := string(payload)
+			t.ended.change(key, &text)
+			return nil
 		}
+		open = &t.ending
 	}
 	if *open == nil || (*open).size > t.bounds.Record {
 		*open = &bundle{number: t.next}
@@ -79,7 +81,7 @@ func (t *table) Put(key, payload []byte) error {
 func (t *table) Delete(key []byte) error {
 	p, ok := t.places[string(key)]
 	if !ok && record.IsEnded(key) {
-		t.ended.forget(key)
+		t.ended.change(key, nil)
 	}
 	if !ok {
 		return nil
@@ -106,11 +108,11 @@ func (t *table) mark(b *bundle, more int) {
 // writes at most a bundle of its own, and that of one waiter that it removes; one more bundle
 // is for the ended ids.
 func (t *table) fits(n int) bool {
-	return len(t.changed)+len(t.ended.forgotten)+2*n+1 <= t.bounds.Writes && t.bytes < t.bounds.Bytes
+	return len(t.changed)+len(t.ended.changes)+2*n+1 <= t.bounds.Writes && t.bytes < t.bounds.Bytes
 }
 
 // empty reports whether no change is collected.
-func (t *table) empty() bool { return len(t.changed)+len(t.ended.forgotten) == 0 }
+func (t *table) empty() bool { return len(t.changed)+len(t.ended.changes) == 0 }
 
 // write is one write of a transaction.
 type write struct {
@@ -152,7 +154,7 @@ func (t *table) flush() []write {
 	return writes
 }
 
-// seal moves a bundle of ended ids to t.ended, whose bundles get no more records.
+// seal moves a bundle of ended ids to t.ended, whose bundles get no further ids.
 func (t *table) seal(b *bundle, value []byte) {
 	sealed := endedBundle{number: b.number, value: value}
 	for _, e := range b.entries {
