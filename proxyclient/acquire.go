@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -279,16 +280,18 @@ func (a *acquisition) observe(o outcome) {
 		}
 	case denied:
 		a.pending = false
+		before, _ := errors.AsType[*ExhaustedError](a.lastAnswer)
 		a.lastAnswer = o.failure()
-		switch p, _ := o.problem(); {
-		case p.Type == leaseapi.ProblemExhausted:
+		p, _ := o.problem()
+		switch exhausted := p.Type == leaseapi.ProblemExhausted || leaseapi.SaysExhausted(o.text()); {
+		case p.Type == leaseapi.ProblemQueueFull, p.Type == leaseapi.ProblemShareUsed:
+			a.lastAnswer = &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Refused: leaseapi.Printable(p.Detail)}
+		case exhausted && before != nil && before.Refused != "":
+			a.lastAnswer = before // the last attempt does not wait: the reason is why the others could not
+		case exhausted:
 			if p.Queued != nil {
 				a.notePlace(p.Queued)
 			}
-			a.lastAnswer = a.exhausted()
-		case p.Type == leaseapi.ProblemQueueFull, p.Type == leaseapi.ProblemShareUsed:
-			a.lastAnswer = &ExhaustedError{Type: a.request.Type, Wait: a.request.Wait, Refused: leaseapi.Printable(p.Detail)}
-		case leaseapi.SaysExhausted(o.text()):
 			a.lastAnswer = a.exhausted()
 		}
 	case queued:
@@ -399,7 +402,7 @@ func classify(o outcome, id string, known Capabilities) attempt {
 		}
 	case o.standby():
 		return attempt{kind: unsent}
-	case o.is(leaseapi.ProblemExhausted), o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
+	case o.is(leaseapi.ProblemExhausted), o.is(leaseapi.ProblemQueueFull), o.is(leaseapi.ProblemShareUsed), o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
 		return attempt{kind: denied}
 	}
 	if o.StatusCode/100 == 2 || o.passing() || known.RequestIDs() && o.misrouted() {

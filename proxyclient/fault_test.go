@@ -94,7 +94,7 @@ func faultRows() []faultRow {
 			body: `{"type":"urn:leasectl:problem:lost","lost":[{"name":"b","generation":1,"reason":"expired"}]}`}, granted, unconfirmed(0), back, back, nil},
 		{"net/http could not read the request", fault{status: 400, body: "400 Bad Request"}, granted, granted, back, back, nil},
 		{"and its words were cut", fault{status: 400, body: "400 B"}, granted, granted, back, back, nil},
-		{"queue full", problemFault(503, leaseapi.ProblemQueueFull), granted, unconfirmed(0), back, back, nil},
+		{"queue full", problemFault(503, leaseapi.ProblemQueueFull), granted, granted, back, back, nil},
 		{"the proxy's word that there is nothing", fault{status: 500, body: `Failed to acquire lease "t": resources not found`}, granted, granted, back, back, nil},
 		{"its word that it could not", fault{status: 500, body: `Failed to acquire lease "t": the store is away`}, granted, granted, back, back, nil},
 	}

@@ -194,7 +194,11 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 
 // askPool asks the scenario's proxy for a pool; it returns zero if there is none.
 func askPool(ts *testscript.TestScript, typ string) leaseapi.Pool {
-	client, err := proxyclient.New(proxyclient.Options{URL: ts.Getenv("PROXY")})
+	options := proxyclient.Options{URL: ts.Getenv("PROXY")}
+	if file := ts.Getenv("LEASECTL_TOKEN_FILE"); file != "" {
+		options.Token = strings.TrimSpace(ts.ReadFile(file))
+	}
+	client, err := proxyclient.New(options)
 	ts.Check(err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), clitest.Patience)
