@@ -76,8 +76,12 @@ func (g *ledger) follow(lead, r *request) {
 func (g *ledger) unfollow(r *request) {
 	g.deactivate(r)
 	lead := r.leader
-	i := slices.Index(lead.followers, r)
-	lead.followers = slices.Delete(lead.followers, i, i+1)
+	if lead.followers[0] == r { // moves nothing when all leave in their order
+		lead.followers = lead.followers[1:]
+	} else {
+		i := slices.Index(lead.followers, r)
+		lead.followers = slices.Delete(lead.followers, i, i+1)
+	}
 	r.leader = nil
 	r.pool.following--
 }
@@ -164,8 +168,14 @@ func (g *ledger) conclude(r *request) {
 }
 
 // promote puts the oldest follower of r, which is gone, into the queue, as the leader of the
-// others.
+// others. Followers that have lost their places, too, are dropped before: none of them comes to lead
+// the others for a moment.
 func (g *ledger) promote(r *request) {
+	for _, f := range slices.Clone(r.followers) {
+		if g.timers.has(&f.timer) && max(f.activeUntil, f.keptUntil) <= g.now {
+			g.drop(f, nil)
+		}
+	}
 	if len(r.followers) == 0 {
 		return
 	}

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"slices"
 	"sort"
 	"time"
@@ -52,18 +51,17 @@ func (g *ledger) estimateIn(p *pool, before span, r *request) (likely, most time
 		return 0, 0, false
 	}
 	if n, names := p.missing(before.most, r).most(); n > 0 {
-		p.outlook.refresh(p, names)
-		free := p.leasesLeft()
-		if !names || p.counted() {
-			free = p.ceiling(r.Overcommit) - p.taken()
+		ends, free := p.outlook.ofUnits(), p.ceiling(r.Overcommit)-p.taken()
+		if names && !p.counted() {
+			ends, free = p.outlook.ofNames(p.reserved), p.leasesLeft()
 		}
-		likely, most = p.outlook.freed(g.now, n, free)
+		likely, most = ends.freed(g.now, n, free)
 		if most == 0 {
 			return 0, 0, false
 		}
 		if before.least < before.most {
 			n, _ := p.missing(before.least, r).most()
-			soonest, _ := p.outlook.freed(g.now, n, free)
+			soonest, _ := ends.freed(g.now, n, free)
 			likely = min(likely, soonest)
 		}
 	}
@@ -112,7 +110,6 @@ func (g *ledger) keyFreed(p *pool, r *request) (likely, most time.Duration, ok b
 		}
 	}
 	likely, most = freed-g.now, freed-g.now
-	p.outlook.refresh(p, p.outlook.names)
 	for _, l := range leases {
 		soonest, latest := p.outlook.ends(&l.Lease)
 		if latest == never || latest <= g.now {
@@ -130,120 +127,156 @@ const longestEstimate = 1000 * DefaultTTL
 // expected end of a lease does not move while the lease is held. So an estimate made from such
 // ends falls as time passes, and does not start over.
 type outlook struct {
-	fresh   bool
-	names   bool          // of what frees a name, not a unit of the limit: see missing
-	typical time.Duration // how long a lease is usually held
-	longest time.Duration // how long at most, lately
-	known   bool          // both are known
-
-	soonest endings // a typical hold after each grant
-	latest  endings // the longest hold after each grant
+	past history // how long leases were held
+	endings
 }
 
-// ending is a time at which units become free.
+// endings are the units that come free, by when they do.
+type endings struct {
+	running series // by when they were granted: each is held as long as others were
+	broken  series // by when they end at the latest
+	fixed   series // by when they end
+}
+
+// ending is how a lease or a lock delay stands in endings. Zero: it does not.
 type ending struct {
+	in    *series
 	at    time.Duration
 	units int
-	sum   int // units of the endings up to this one
 }
 
-// endings are in the order of time, after sortAndSum.
-type endings []ending
-
-// sortAndSum sorts the endings by time, and sums up their units.
-func (e endings) sortAndSum() {
-	slices.SortFunc(e, func(a, b ending) int { return cmp.Compare(a.at, b.at) })
-	sum := 0
-	for i := range e {
-		sum += e[i].units
-		e[i].sum = sum
-	}
-}
-
-// invalidate makes the next estimate look at all leases anew.
-func (o *outlook) invalidate() { o.fresh = false }
-
-// refresh brings the outlook of p up to date: from its leases, its lock delays and its reservations that
-// end by themselves, as far as their ends free names, or units of the limit; and from how long earlier
-// leases were held.
-func (o *outlook) refresh(p *pool, names bool) {
-	if o.fresh && o.names == names {
+// move changes how a lease or a lock delay stands.
+func (e *ending) move(to ending) {
+	if *e == to {
 		return
 	}
-	o.fresh, o.names, o.known = true, names, p.past.known()
-	o.typical, o.longest = p.past.spread()
-	o.soonest, o.latest = o.soonest[:0], o.latest[:0]
-	frees := func(sl *slot) bool { return !names || sl.reserved == nil }
-	for _, l := range p.held.items {
-		if frees(l.slot) {
-			soonest, latest := o.ends(&l.Lease)
-			o.soonest = append(o.soonest, ending{at: soonest, units: l.Units})
-			o.latest = append(o.latest, ending{at: latest, units: l.Units})
-		}
+	if e.in != nil {
+		e.in.add(e.at, -e.units)
 	}
-	over := func(at time.Duration, units int) {
-		end := ending{at: at, units: units}
-		o.soonest, o.latest = append(o.soonest, end), append(o.latest, end)
+	if to.in != nil {
+		to.in.add(to.at, to.units)
 	}
-	for _, l := range p.locks {
-		if frees(l.slot) {
-			over(l.Until, l.Units)
-		}
-	}
-	for _, sl := range p.reserved {
-		if until := sl.reserved.Until; names && until > 0 {
-			over(until, 1)
-		}
-	}
-	o.soonest.sortAndSum()
-	o.latest.sortAndSum()
+	*e = to
 }
+
+// ofLease returns how l stands in e.
+func (e *endings) ofLease(l *Lease) ending {
+	switch {
+	case l.ReleaseAt > 0:
+		return ending{&e.fixed, l.ReleaseAt, l.Units}
+	case l.Broken != "":
+		return ending{&e.broken, l.Expires, l.Units}
+	}
+	return ending{&e.running, l.Granted, l.Units}
+}
+
+// foresee brings the outlook up to date after a change of l, which is held.
+func (l *lease) foresee() { l.ending.move(l.pool.outlook.ofLease(&l.Lease)) }
 
 // ends returns when l is expected to end.
 func (o *outlook) ends(l *Lease) (soonest, latest time.Duration) {
 	switch {
 	case l.ReleaseAt > 0:
 		return l.ReleaseAt, l.ReleaseAt
-	case o.known:
-		soonest, latest = later(l.Granted, o.typical), later(l.Granted, o.longest)
-	default:
-		soonest, latest = l.Granted, never
+	case l.Broken != "":
+		return 0, l.Expires
 	}
-	if l.Broken != "" {
-		soonest, latest = min(soonest, l.Expires), min(latest, l.Expires)
+	typical, longest := o.past.spread()
+	if !o.past.known() {
+		longest = never
 	}
-	return soonest, latest
+	return later(l.Granted, typical), later(l.Granted, longest)
+}
+
+// ofUnits returns when units of the limit come free.
+func (o *outlook) ofUnits() *forecast { return &forecast{past: &o.past, ends: []*endings{&o.endings}} }
+
+// ofNames returns when names come free, if reserved are the names that are reserved: such a name comes
+// free at the end of its reservation, if that has an end.
+func (o *outlook) ofNames(reserved []*slot) *forecast {
+	f := o.ofUnits()
+	if len(reserved) == 0 {
+		return f
+	}
+	var other endings
+	for _, sl := range reserved {
+		if l := sl.lease; l != nil && l.pool == sl.pool {
+			e := other.ofLease(&l.Lease)
+			e.in.add(e.at, -e.units)
+		}
+		if l := sl.lock; l != nil && l.pool == sl.pool {
+			other.fixed.add(l.Until, -l.Units)
+		}
+		if until := sl.reserved.Until; until > 0 {
+			other.fixed.add(until, 1)
+		}
+	}
+	f.ends = append(f.ends, &other)
+	return f
+}
+
+// forecast says when units come free: the sum of all ends.
+type forecast struct {
+	past *history
+	ends []*endings
+}
+
+// by returns how many units come free up to a time, if leases are held for hold, and broken ones end
+// late, or at once.
+func (f *forecast) by(at, hold time.Duration, late bool) (units int) {
+	for _, e := range f.ends {
+		units += e.running.upTo(at-hold) + e.fixed.upTo(at)
+		if late {
+			units += e.broken.upTo(at)
+		} else {
+			units += e.broken.units
+		}
+	}
+	return units
+}
+
+// all returns how many units come free at all, and when all have.
+func (f *forecast) all(hold time.Duration) (units int, last time.Duration) {
+	for _, e := range f.ends {
+		units += e.running.units + e.broken.units + e.fixed.units
+		last = max(last, e.broken.last(), e.fixed.last())
+		if len(e.running.blocks) > 0 {
+			last = max(last, later(e.running.last(), hold))
+		}
+	}
+	return units, last
 }
 
 // freed returns how long it takes from now until n more units are free, in a pool with free
 // units that nobody has taken yet. most is zero if that is unknown. Leases that have lasted
 // longer than any before count as never ending.
-func (o *outlook) freed(now time.Duration, n, free int) (likely, most time.Duration) {
+func (f *forecast) freed(now time.Duration, n, free int) (likely, most time.Duration) {
 	if n <= 0 {
 		return 0, 0
 	}
-	overdue := sort.Search(len(o.latest), func(i int) bool { return o.latest[i].at > now })
-	most, ok := o.latest.nth(overdue, now, n, free, o.longest)
+	typical, longest := f.past.spread()
+	most, ok := f.nth(now, n, free, longest, true)
 	if !ok {
 		return 0, 0
 	}
-	likely, _ = o.soonest.nth(0, now, n, free, o.typical)
+	likely, _ = f.nth(now, n, free, typical, false)
 	return min(likely, most), most
 }
 
 // nth returns how long it takes from now until the n-th unit becomes free; false if that is
-// unknown. It assumes that units become free at the endings from the index first on, that the
-// free units are taken now, and that each unit is held for hold whenever it is taken again.
-func (e endings) nth(first int, now time.Duration, n, free int, hold time.Duration) (time.Duration, bool) {
-	before, held := 0, 0
-	if first > 0 {
-		before = e[first-1].sum
+// unknown. It assumes that the free units are taken now, and that each unit is held for hold whenever
+// it is taken again. If late is set, leases that are held for longer than hold do not end.
+func (f *forecast) nth(now time.Duration, n, free int, hold time.Duration, late bool) (time.Duration, bool) {
+	held, over := hold, 0 // held: by those that have leases now
+	if late {
+		if !f.past.known() {
+			held = never
+		}
+		over = f.by(now, held, true)
 	}
-	if len(e) > 0 {
-		held = e[len(e)-1].sum - before
-	}
-	units := held + max(free, 0)
-	if units == 0 || n > held && hold == 0 {
+	all, last := f.all(held)
+	units := all - over + max(free, 0)
+	if units <= 0 || n > all-over && hold == 0 {
 		return 0, false
 	}
 	rounds := time.Duration((n - 1) / units)
@@ -251,8 +284,8 @@ func (e endings) nth(first int, now time.Duration, n, free int, hold time.Durati
 		return 0, false // longer than anybody waits
 	}
 	at := hold // for a unit that is free now
-	if i := (n-1)%units + 1; i <= held {
-		at = max(0, e[sort.Search(len(e), func(k int) bool { return e[k].sum-before >= i })].at-now)
+	if i := (n-1)%units + 1; i <= all-over {
+		at = time.Duration(sort.Search(int(max(0, last-now)), func(d int) bool { return f.by(now+time.Duration(d), held, late)-over >= i }))
 	}
 	if at >= never/2 {
 		return 0, false
@@ -268,11 +301,14 @@ const historySize = 64
 type history struct {
 	holds [historySize]time.Duration
 	count int // how many were added, over all time
+
+	typical, longest time.Duration // as of spread; both zero: not known, or to be found out anew
 }
 
 func (h *history) add(hold time.Duration) {
 	h.holds[h.count%historySize] = hold
 	h.count++
+	h.typical, h.longest = 0, 0
 }
 
 // known reports whether there was any lease.
@@ -281,10 +317,10 @@ func (h *history) known() bool { return h.count > 0 }
 // spread returns the median hold, and the longest with an eighth added: leases
 // that are all held for the same time still vary by a little.
 func (h *history) spread() (typical, longest time.Duration) {
-	if !h.known() {
-		return 0, 0
+	if h.longest == 0 && h.known() {
+		sorted := slices.Sorted(slices.Values(h.holds[:min(h.count, historySize)]))
+		most := sorted[len(sorted)-1]
+		h.typical, h.longest = sorted[len(sorted)/2], later(most, most/8)
 	}
-	sorted := slices.Sorted(slices.Values(h.holds[:min(h.count, historySize)]))
-	most := sorted[len(sorted)-1]
-	return sorted[len(sorted)/2], later(most, most/8)
+	return h.typical, h.longest
 }

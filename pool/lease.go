@@ -161,7 +161,8 @@ type lease struct {
 	pool    *pool    // that granted it
 	request *request // nil after a restart if the request was anonymous
 	timer   timer
-	pos     int // in pool.held
+	pos     int    // in pool.held
+	ending  ending // in pool.outlook
 }
 
 // compareGrants orders leases as they were granted.
@@ -184,7 +185,7 @@ func (g *ledger) install(l *lease) {
 	g.offerName(l.slot)
 	p.held.put(l)
 	p.heldUnits += l.Units
-	p.outlook.invalidate()
+	l.foresee()
 	if k := g.holdKey(p, l.HeldKey(), l.ReadsKey); k != nil {
 		k.leases = append(k.leases, l)
 	}
@@ -251,7 +252,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	g.timers.remove(&l.timer)
 	l.pool.held.remove(l)
 	l.pool.heldUnits -= l.Units
-	l.pool.outlook.invalidate()
+	l.ending.move(ending{})
 	g.held--
 	g.use(l.Owner, usage{held: -1})
 	g.touch(l.pool)
@@ -262,7 +263,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	// A holder that never confirmed its grant may not have worked, and a broken lease does not
 	// show how long jobs take.
 	if !l.Provisional && l.Broken == "" {
-		l.pool.past.add(took)
+		l.pool.outlook.past.add(took)
 	}
 	c := g.note(Done)
 	c.Lease = l.Lease

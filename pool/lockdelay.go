@@ -40,6 +40,8 @@ type lock struct {
 	slot  *slot
 	pool  *pool // of the lease that ended
 	timer timer
+
+	ending ending // in pool.outlook
 }
 
 // lockDelay returns how long the name of l is not granted again if its holder does not release
@@ -63,7 +65,7 @@ func (g *ledger) restoreLock(sl *slot, p *pool, l Locked) {
 	sl.lock.timer.on = sl.lock
 	p.locked += l.Units
 	p.insertLock(sl.lock)
-	p.outlook.invalidate()
+	sl.lock.ending.move(ending{&p.outlook.fixed, l.Until, l.Units})
 	if k := g.holdKey(p, l.Key, l.ReadsKey); k != nil && (k.lock == nil || k.lock.Until <= l.Until) {
 		k.lock = sl.lock
 	}
@@ -76,7 +78,7 @@ func (g *ledger) unlock(l *lock) {
 	l.slot.lock = nil
 	l.pool.locked -= l.Units
 	l.pool.removeLock(l)
-	l.pool.outlook.invalidate()
+	l.ending.move(ending{})
 	g.touch(l.pool)
 	g.note(LockOver).Locked = &l.Locked
 	g.free(l.slot)

@@ -140,15 +140,27 @@ func (m *model) conclude(r *modelRequest) {
 	}
 }
 
-// promote makes the oldest follower of r, which is gone, a waiter that the others follow.
+// promote makes the oldest follower of r, which is gone, a waiter that the others follow. Those that
+// have lost their places, too, leave before.
 func (m *model) promote(r *modelRequest) {
-	if len(r.followers) == 0 {
+	var gone, left []*modelRequest
+	for _, f := range r.followers {
+		if f.attached == 0 && f.keptUntil > 0 && max(f.activeUntil, f.keptUntil) <= m.now {
+			gone = append(gone, f)
+		} else {
+			left = append(left, f)
+		}
+	}
+	if len(gone) > 0 {
+		m.count("gone with its leader")
+	}
+	r.followers = gone
+	if len(left) == 0 {
 		return
 	}
 	p := r.pool
-	first, rest := r.followers[0], r.followers[1:]
-	p.following -= len(r.followers)
-	r.followers = nil
+	first, rest := left[0], left[1:]
+	p.following -= len(left)
 	first.leader = nil
 	p.queue = append(p.queue, first)
 	p.sort()

@@ -124,7 +124,6 @@ func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (
 	act = act.orNone()
 	defer s.begin(act)()
 	l.Broken = act.Reason
-	l.pool.outlook.invalidate()
 	if immediately {
 		s.end(l, brokenFor(l.Broken))
 		s.serve()
@@ -134,6 +133,7 @@ func (s *Set) Break(now time.Duration, name string, act Act, immediately bool) (
 		l.ReleaseAt, l.Expires = 0, end
 		s.schedule(&l.timer, l.Ends())
 	}
+	l.foresee()
 	s.note(Broken).Lease = l.Lease
 	return l.Lease, nil
 }

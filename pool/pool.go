@@ -16,7 +16,6 @@ type pool struct {
 	stock     []string        // free names of a listed pool; longest free first
 	held      ordered[*lease] // by generation: longest held first
 	heldUnits int
-	past      history // how long leases were held
 	outlook   outlook // when the held leases are expected to end
 
 	queue     queue // all waiters, without followers

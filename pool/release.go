@@ -41,7 +41,7 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 		at = min(at, l.Ends())
 	}
 	l.ReleaseAt = at
-	l.pool.outlook.invalidate()
+	l.foresee()
 	l.Provisional = false // a client that delays the release has received the grant
 	s.schedule(&l.timer, l.Ends())
 	s.note(Delayed).Lease = l.Lease

@@ -154,7 +154,6 @@ func (g *ledger) setReserved(sl *slot, r Reservation) {
 	p := sl.pool
 	if p != nil {
 		r.Type = p.Type
-		p.outlook.invalidate()
 	}
 	if p != nil && sl.free() {
 		p.unstock(sl)
@@ -182,7 +181,6 @@ func (g *ledger) giveBack(sl *slot) {
 	if p := sl.pool; p != nil {
 		i := slices.Index(p.reserved, sl)
 		p.reserved = slices.Delete(p.reserved, i, i+1)
-		p.outlook.invalidate()
 		g.reopen(p)
 		g.touch(p)
 	}

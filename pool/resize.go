@@ -142,7 +142,7 @@ func (g *ledger) resize(l *lease, units int) {
 	if units != before {
 		l.pool.heldUnits += units - before
 		l.Units = units
-		l.pool.outlook.invalidate()
+		l.foresee()
 		g.touch(l.pool)
 	}
 	c := g.note(Resized)

@@ -74,22 +74,42 @@ func (s *Set) Status(now time.Duration, id string) (Status, bool) {
 	return s.standing(r), true
 }
 
-// standing returns where r, which waits, stands.
-func (g *ledger) standing(r *request) Status {
-	p := r.pool
-	lead := r.lead()
-	var st Status
-	if lead.queued() {
-		st = g.describe(lead, p.queue.index(lead)+1, len(p.queue))
-		st.Units = r.units
+// Brief is [Set.Status] of a request that waits, without what depends on those ahead of it: its order,
+// why it waits, and for how long. So it costs the same in a queue of any length. It returns false if the
+// request does not wait.
+func (s *Set) Brief(now time.Duration, id string) (Status, bool) {
+	s.Advance(now)
+	r := s.requests.get(id)
+	if r == nil || !r.queued() {
+		return Status{}, false
+	}
+	return r.brief(), true
+}
+
+// brief is Brief of r, which waits.
+func (r *request) brief() Status {
+	p, lead := r.pool, r.lead()
+	st := p.status(r)
+	if st.Length = len(p.queue); lead.queued() {
+		st.State, st.Place = StateQueued, p.queue.index(lead)+1
 	} else {
-		st = p.status(r)
-		st.State, st.Length, st.Reason = StateJoined, len(p.queue), leaseapi.WaitJoined
+		st.State, st.Reason = StateJoined, leaseapi.WaitJoined
 	}
 	if lead != r {
 		st.Follows = lead.ID
 	}
 	return st
+}
+
+// standing returns where r, which waits, stands.
+func (g *ledger) standing(r *request) Status {
+	st, lead := r.brief(), r.lead()
+	if !lead.queued() {
+		return st
+	}
+	whole := g.describe(lead, st.Place, st.Length)
+	whole.Units, whole.Follows = st.Units, st.Follows
+	return whole
 }
 
 // oldest returns the lease of p that is held longest; nil if none is.
@@ -307,7 +327,7 @@ func (s *Set) Pool(now time.Duration, typ string, part Part) (PoolStatus, bool) 
 		return PoolStatus{}, false
 	}
 	st := s.totals(p)
-	_, st.LongestHold = p.past.spread()
+	_, st.LongestHold = p.outlook.past.spread()
 	st.Leases = s.Leases(now, typ, part.AfterGeneration, part.Leases)
 	st.Waiters = s.waiters(p, part.AfterPlace, part.Waiters)
 	return st, true

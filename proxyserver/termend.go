@@ -16,7 +16,7 @@ func (t *term) halt() {
 		return // fail has told all that waited
 	}
 	t.waiting.deliverAll(func(id string) outcome {
-		st, _ := t.set.Status(lastCall, id)
+		st, _ := t.set.Brief(lastCall, id) // a stop must not take long because many wait
 		return outcome{err: errStopping, status: &st}
 	})
 	t.haltErr = errStopping

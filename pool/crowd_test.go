@@ -1,0 +1,110 @@
+package pool
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// growth returns how many times as long as with few a call of run takes with ten times as many, at the
+// best of some tries: other processes can only make a call longer.
+func growth(few int, prepare func(n int) (run func())) float64 {
+	best := func(n int) time.Duration {
+		least := never
+		for range 5 {
+			run := prepare(n)
+			runtime.GC()
+			begin := time.Now()
+			run()
+			least = min(least, time.Since(begin))
+		}
+		return least
+	}
+	return float64(best(10*few)) / float64(max(best(few), time.Microsecond))
+}
+
+// The cost of what is said of a waiter hardly depends on how many leases its pool has, even if one of
+// them ends between any two calls.
+func TestStatusAmongManyLeases(t *testing.T) {
+	if g := growth(3000, func(n int) func() {
+		set := with(t, Config{Type: "t", Names: numbered("t", n), MaxWaiters: n})
+		var held []Lease
+		for i := range n {
+			leases, _ := set.Acquire(time.Duration(i), req(fmt.Sprint("h", i)))
+			set.Renew(time.Duration(i), ref(leases[0]), hour)
+			held = append(held, leases[0])
+		}
+		now := time.Duration(n)
+		for i := range 200 {
+			set.Acquire(now, req(fmt.Sprint("w", i)))
+		}
+		return func() {
+			for i := range 100 {
+				set.Release(now, ref(held[i*7]), 0) // granted to the next waiter
+				if st, _ := set.Status(now, "w199"); st.Place == 0 {
+					t.Error("it waits no longer")
+				}
+				set.Drain()
+			}
+		}
+	}); g > 6 {
+		t.Errorf("ten times as many leases: %.1f times the cost", g)
+	}
+}
+
+// Followers that all go at once, with their leader, cost in proportion to their number.
+func TestFollowersThatAllGo(t *testing.T) {
+	for _, priority := range []int{0, 5} {
+		if g := growth(2000, func(n int) func() {
+			set := with(t, Config{Type: "t", Names: numbered("t", 1), MaxWaiters: 2 * n})
+			join := func(id string, priority int) Request {
+				return Request{ID: id, Type: "t", Ask: Ask{Key: "k", Coalesce: Join, Priority: priority}}
+			}
+			must(t, set, 0, join("run", 0), "t-0")
+			set.Renew(0, Ref{Name: "t-0"}, hour)
+			for i := range n {
+				must(t, set, 0, join(fmt.Sprint("f", i), priority*min(i, 1)))
+			}
+			for i := range n {
+				set.Detach(time.Duration(i), fmt.Sprint("f", i), 0)
+			}
+			set.Drain()
+			return func() {
+				set.Advance(PlaceKept + time.Minute)
+				if _, waiting := set.Busy(); waiting != 0 {
+					t.Errorf("%d wait still", waiting)
+				}
+			}
+		}); g > 35 {
+			t.Errorf("ten times as many followers of priority %d: %.1f times the cost", priority, g)
+		}
+	}
+}
+
+// What a stop says of those that wait costs in proportion to their number, of whatever kind they are.
+func TestBriefInALongQueue(t *testing.T) {
+	if g := growth(1000, func(n int) func() {
+		set := with(t, Config{Type: "t", Units: 10, MaxWaiters: 2 * n}, Config{Type: "u", Units: 10, MaxWaiters: 2 * n})
+		acquire(t, set, 0, weighs("x", 10))
+		for i := range n {
+			q := weighs(fmt.Sprint("w", i), 1+i%9)
+			if i%2 == 0 {
+				q.Also = "u=2"
+			}
+			if i%3 == 0 {
+				q.Key = fmt.Sprint("k", i%30)
+			}
+			set.Acquire(0, q)
+		}
+		return func() {
+			for i := range n {
+				if st, ok := set.Brief(0, fmt.Sprint("w", i)); !ok || st.Place != i+1 {
+					t.Fatalf("%d: place %d", i, st.Place)
+				}
+			}
+		}
+	}); g > 35 {
+		t.Errorf("ten times as many waiters: %.1f times the cost", g)
+	}
+}
