@@ -167,6 +167,8 @@ func notLeader(w http.ResponseWriter, leader string, standby bool) {
 	if leader != "" {
 		detail = fmt.Sprintf("this server does not lead: %s does", leader)
 	}
+	// A balancer on the way may have another server for the next connection.
+	w.Header().Set("Connection", "close")
 	writeProblem(w, leaseapi.Problem{
 		Type: leaseapi.ProblemNotLeader, Status: http.StatusServiceUnavailable, Detail: detail, Leader: leader, Standby: standby,
 	})

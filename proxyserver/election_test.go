@@ -150,7 +150,7 @@ func withVotes(t *testing.T, f func(t *testing.T, p *peer, v *votes)) {
 func (p *peer) mustRefuse(what string, standby bool, r reply) {
 	p.t.Helper()
 	pr := decode[leaseapi.Problem](p.t, r, 503)
-	if pr.Type != leaseapi.ProblemNotLeader || pr.Standby != standby || pr.Leader != "http://other" || r.header.Get("Retry-After") == "" {
+	if pr.Type != leaseapi.ProblemNotLeader || pr.Standby != standby || pr.Leader != "http://other" || r.header.Get("Retry-After") == "" || r.header.Get("Connection") != "close" {
 		p.t.Errorf("%s: %d %s", what, r.status, r.body)
 	}
 }

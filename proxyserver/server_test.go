@@ -146,6 +146,9 @@ func (p *peer) try(ctx context.Context, method, target, body string) (reply, err
 		return reply{}, err
 	}
 	defer resp.Body.Close()
+	if resp.Close {
+		resp.Header.Set("Connection", "close") // net/http keeps it elsewhere
+	}
 	text, err := io.ReadAll(resp.Body)
 	return reply{resp.StatusCode, resp.Header, string(text)}, err
 }

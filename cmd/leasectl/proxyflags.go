@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -25,11 +26,12 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 		kind:   "URL",
 		format: func() string { return o.url },
 		set: func(s string) error {
-			if s != "" {
-				s = strings.TrimSpace(s) // the value of a Kubernetes Secret may end in a newline
-				if err := dial.Check(s); err != nil {
-					return err
-				}
+			if s == "" {
+				return errors.New("want an address")
+			}
+			s = strings.TrimSpace(s) // the value of a Kubernetes Secret may end in a newline
+			if err := dial.Check(s); err != nil {
+				return err
 			}
 			o.url = s
 			return nil

@@ -185,6 +185,7 @@ func (u *UI) notAllowed(w http.ResponseWriter, r *http.Request, allowed string) 
 // nobody either: behind a load balancer the next request goes to the leader, which does not
 // know that session.
 func (u *UI) serveStandby(leader *leaseapi.Leader, w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Connection", "close") // as of the wire: the next connection may lead to the leader
 	p := message(http.StatusServiceUnavailable, "Standby", "This server stands by, and nobody is known to lead: try again soon.", "", "")
 	if leader.URL != "" {
 		p = message(http.StatusServiceUnavailable, "Standby", "This server stands by: another one leads.",
