@@ -122,6 +122,7 @@ func (h *Holder) queuedRecord(ctx context.Context, r Request, proxy string) lock
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.List),
+		Within:     h.Journal.Within,
 	})
 }
 

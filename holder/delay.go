@@ -99,7 +99,7 @@ func (h *Holder) ReleaseDetached(ctx context.Context, handle lockfile.Handle, r 
 		return err
 	}
 	who := "the proxy"
-	gone, err := delayByProxy(ctx, p, handle, r, delay)
+	gone, err := h.delayByProxy(ctx, p, handle, r, delay)
 	if errors.Is(err, errors.ErrUnsupported) {
 		who = "a process in the background"
 		err = h.delayByKeeper(ctx, handle, r, 0, delay)
@@ -156,7 +156,7 @@ func (h *Holder) sayPutOff(who string, names []string, over []leaseapi.Lost, del
 // delayByProxy asks the proxy to end the leases of a handle's record by itself after delay, and
 // notes in the handle when that will be. It returns the leases that are over already, and why. The
 // error is [errors.ErrUnsupported] with a version-1 proxy.
-func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lockfile.Record, delay time.Duration) (over []leaseapi.Lost, err error) {
+func (h *Holder) delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lockfile.Record, delay time.Duration) (over []leaseapi.Lost, err error) {
 	if r.Lasts() {
 		return nil, fmt.Errorf("put the release off by %s: %w by a version-1 proxy", leaseapi.Duration(delay), errors.ErrUnsupported)
 	}
@@ -177,7 +177,7 @@ func delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.Handle, r lo
 	at := time.Now().Add(delay).Round(time.Second)
 	return over, handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if tx.State == lockfile.HandleHeld && slices.Equal(tx.Leases, r.Leases) {
-			tx.ReleaseAt = at
+			tx.ReleaseAt, tx.Within = at, h.Journal.Within
 		}
 		return nil
 	})

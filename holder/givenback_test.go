@@ -10,7 +10,7 @@ import (
 	"github.com/leasectl/leasectl/holder/holdertest"
 )
 
-// A release tells the proxy before it removes the handle. A renewal that the proxy denies in
+// A release within the command tells the proxy before it removes the handle. A renewal that the proxy denies in
 // between does not count as a loss, whether the journal or the handle says that a release is
 // under way.
 func TestKeepWhileGivenBack(t *testing.T) {
@@ -40,7 +40,7 @@ func testKeepWhileGivenBack(t *testing.T, noJournal bool) {
 		w.awaitDenied(kept)
 		return false
 	}
-	other := w.otherProcess()
+	other := w.inside(l)
 	if noJournal {
 		other.Journal.StateDir = filepath.Join(w.Dir, "none", "none") // cannot be made
 	}

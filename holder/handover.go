@@ -78,10 +78,10 @@ func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
 	return l.h.Keepers.Start(ctx, l.handle, l.record.RequestID, o.OwnerPID)
 }
 
-// delayRelease is [delayByProxy] for a lease that was just acquired. If the lease is over
+// delayRelease is [Holder.delayByProxy] for a lease that was just acquired. If the lease is over
 // already, the error is [proxyclient.ErrLost].
 func (l *Lease) delayRelease(ctx context.Context, delay time.Duration) error {
-	over, err := delayByProxy(ctx, l.proxy, l.handle, l.record, delay)
+	over, err := l.h.delayByProxy(ctx, l.proxy, l.handle, l.record, delay)
 	if err == nil && len(over) > 0 {
 		err = fmt.Errorf("put the release off by %s: %s: %w (%s)", leaseapi.Duration(delay), over[0].Name, proxyclient.ErrLost, over[0].Reason)
 	}

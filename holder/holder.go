@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"sync"
 
 	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/keeper"
@@ -35,6 +36,7 @@ type Options struct {
 	StateDir string
 	// SharedDir is the directory of the list that handles from elsewhere may name; "" is none. See [ListIn].
 	SharedDir string
+	Within    string        // request of the exec within whose command this process runs; "" is none
 	Owner     string        // the owner that the user typed; "" is none
 	JobOwner  func() string // returns the owner if the user typed none; called when needed
 	Proxy     dial.Options
@@ -51,7 +53,7 @@ type Holder struct {
 	owner   func() string
 	list    List // in Options.SharedDir; "" is none
 	endings endings
-
+	lost    sync.Map // leases that [Lease.Keep] has said are lost, as lockfile.Lease
 	// These are as [New] made them. The packages above holder use them, too.
 	StateDir  string
 	Reporter  Reporter
@@ -81,7 +83,7 @@ func New(o Options) *Holder {
 		Reporter:  o.Report,
 		Listening: o.Listening,
 		Dialer:    d,
-		Journal:   &lockfile.Entries{StateDir: stateDir},
+		Journal:   &lockfile.Entries{StateDir: stateDir, Within: o.Within},
 		Keepers:   &keeper.Keepers{StateDir: stateDir, Dialer: d, Owner: o.Owner, Debugf: o.Report.Debugf},
 	}
 }

@@ -3,7 +3,7 @@ package holder
 import (
 	"context"
 	"errors"
-	"io/fs"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -35,9 +35,9 @@ func (l *Loss) Grace(period, moment time.Duration) time.Duration {
 
 // Keep renews the lease until stop is called; stop waits for the last renewal. The end of ctx
 // does not stop it. The returned context ends when the lease is lost, with a [Loss] as its
-// cause, or with stop. A lease that was given back through its handle is not lost: its renewals
-// end, and the context goes on. A shared lease that was given back through its handle is lost
-// to its users.
+// cause, or with stop. A lease that was given back through its handle by a process within the command of
+// this one is not lost: its renewals end, and the context goes on. A shared lease that was given back is
+// lost to its users.
 func (l *Lease) Keep(ctx context.Context, o KeepOptions) (kept context.Context, stop func()) {
 	if l.part != nil {
 		return l.part.Keep(ctx, o)
@@ -94,14 +94,21 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 	}
 	for ctx.Err() == nil {
 		err := heartbeat.Run(ctx)
-		if err == nil || ctx.Err() != nil {
-			return // ctx ended, or the proxy carried out a delayed release
+		if ctx.Err() != nil {
+			return
+		}
+		given := l.GivenBack
+		if err == nil { // the proxy carried out a late release
+			given, err = l.putOff, l.releasedLate()
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // by the proxy, which has the last word
-		if denied && mayBeReleased(lost.Lost) && l.releasedByOthers(lost.Lost) {
-			l.h.Reporter.Debugf("the lease was given back through its handle: its renewals end")
+		if denied && mayBeReleased(lost.Lost) && given() {
+			l.h.Reporter.Debugf("the lease was given back by its command: its renewals end")
 			return
+		}
+		if denied {
+			l.noteLost(lost.Lost)
 		}
 		lose(err)
 		if denied {
@@ -119,36 +126,50 @@ func mayBeReleased(lost []leaseapi.Lost) bool {
 	})
 }
 
-// releasedByOthers tells whether somebody gave back on purpose a lease that the proxy no longer
-// renews: this machine knows that, or the handle is gone and the proxy says so.
-func (l *Lease) releasedByOthers(lost []leaseapi.Lost) bool {
-	if l.GivenBack() {
-		return true
-	}
-	_, err := l.handle.Read()
-	return errors.Is(err, fs.ErrNotExist) &&
-		!slices.ContainsFunc(lost, func(l leaseapi.Lost) bool { return l.Reason != leaseapi.ReasonReleased })
-}
-
-// GivenBack tells whether somebody gave the lease back: through its handle, or by its name. A
-// handle that cannot be read, or was removed in another way, does not count.
+// GivenBack tells whether this process gave the lease back, or one within its command did: by releasing its
+// handle, or by asking for another lease in its place. A handle that cannot be read, or was removed in
+// another way, does not count, nor does any other process: to this one the lease is lost by that.
 //
 // A release that has begun counts: the proxy is told before the handle is removed, and the
 // release may be killed in between.
 func (l *Lease) GivenBack() bool {
 	begun := l.h.Journal.HasRelease(l.handle, l.record.RequestID) // read first: the entry is removed after the handle
 	r, err := l.handle.Read()
-	given := err == nil && (l.Is(r) && r.State != lockfile.HandleHeld || r.WaitsInPlaceOf(l.record))
+	given := err == nil && r.Within == l.record.RequestID && !(l.Is(r) && r.State == lockfile.HandleHeld)
 	return l.over.Load() || begun || given || !l.h.Journal.Stands(l.record.RequestID)
+}
+
+// putOff tells whether a process within the command of this one has left the release of the lease to the
+// proxy.
+func (l *Lease) putOff() bool {
+	r, err := l.handle.Read()
+	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero()
+}
+
+// releasedLate is the error of a lease that the proxy has released when that was due.
+func (l *Lease) releasedLate() error {
+	lost := new(proxyclient.LostError)
+	for _, lease := range l.grant.Grant.Leases {
+		lost.Lost = append(lost.Lost, leaseapi.Lost{Lease: lease, Reason: leaseapi.ReasonReleased})
+	}
+	return fmt.Errorf("heartbeat: %w", lost)
+}
+
+// noteLost notes leases of which the user hears that they are lost: their release need not say so again.
+func (l *Lease) noteLost(lost []leaseapi.Lost) {
+	for _, lost := range lost {
+		l.h.lost.Store(lockfile.Lease{Name: lost.Name, Generation: lost.Generation}, true)
+	}
 }
 
 // releaseLate gives the lease back while its holder goes on.
 func (l *Lease) releaseLate(ctx context.Context, after time.Duration) {
-	if _, err := l.Release(ctx); err != nil {
+	released, err := l.Release(ctx)
+	if err != nil {
 		l.h.Reporter.Failf("%v", err)
-		return
+	} else if len(released) > 0 { // else its command gave it back before
+		l.h.Reporter.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(released, ", "), leaseapi.Duration(after))
 	}
-	l.h.Reporter.Notef("released %s, %s after it was acquired; the command goes on", strings.Join(l.Names(), ", "), leaseapi.Duration(after))
 }
 
 // lossOf returns err as a [Loss], unless it is one.

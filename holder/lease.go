@@ -230,17 +230,33 @@ func (l *Lease) Release(ctx context.Context) (released []string, err error) {
 // says that this process failed, and not that it was killed.
 func (l *Lease) Leave() { l.h.Journal.Leave(l.record.RequestID) }
 
-// ReleaseIfRemoved is [Lease.Release] if the handle is gone. It does nothing otherwise, nor for
-// a shared lease. Callers use it before they acquire another lease into the handle: that
+// ReleaseIfRemoved is [Lease.Release] if the handle is gone, or has another lease. It does nothing
+// otherwise, nor for a shared lease. Callers use it before they acquire another lease into the handle: that
 // acquire gives back only the leases that the handle still has.
 func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err error) {
 	if l.part != nil || l.over.Load() {
 		return nil, nil
 	}
-	if _, err := l.handle.Read(); !errors.Is(err, fs.ErrNotExist) {
+	r, err := l.handle.Read()
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !l.Is(r) {
+		return l.h.releaseWithoutHandle(ctx, l.record)
+	}
+	return nil, nil
+}
+
+// Vacate gives back, once the lease is over, what its handle has all the same, since somebody has acquired
+// into it. Of a handle that the user named it only says so, if the command of this process did it.
+func (l *Lease) Vacate(ctx context.Context, own bool) (released []string, err error) {
+	r, err := l.handle.Read()
+	if l.part != nil || err != nil || l.Is(r) || r.Bare() {
 		return nil, nil
 	}
-	return l.h.releaseWithoutHandle(ctx, l.record)
+	if own {
+		released, _, err = l.h.releaseHandle(ctx, l.handle, func(r lockfile.Record) bool { return !r.Bare() })
+	} else if r.Within == l.record.RequestID && r.Unreleased() {
+		l.h.Reporter.Notef("handle %s now holds %s, which its command took: leasectl release --handle %[1]s gives it back", l.handle.Path(), r.Describe())
+	}
+	return released, err
 }
 
 // KeepOptions say how [Lease.Keep] keeps a lease.

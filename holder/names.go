@@ -173,7 +173,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		h.removeReleased(ctx, held, n.handle)
 	}
 	if names := reply.Released; delay == 0 && len(names) > 0 && len(given) == 0 {
-		t := tidying{h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", p.Address), released: names, began: began, keepExecs: true}
+		t := tidying{h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", p.Address), released: names, began: began}
 		t.tidyHandles(ctx)
 	}
 	if delay > 0 {
@@ -220,8 +220,7 @@ func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, err
 	if err != nil {
 		return AllReleased{}, err
 	}
-	t := tidying{
-		h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", h.Dialer.URL), released: reply.Released, began: began}
+	t := tidying{h: h, proxy: p, owner: owner, store: h.Dialer.StoreOf("", h.Dialer.URL), released: reply.Released, began: began}
 	t.tidyIntents(ctx)
 	t.tidyHandles(ctx)
 	return AllReleased{Names: reply.Released, Withdrawn: reply.Withdrawn, Lost: lost}, nil
@@ -237,8 +236,7 @@ type tidying struct {
 	released []string
 	began    time.Time // leases that were acquired later stay
 
-	keepExecs bool            // a running exec keeps its handle: the lease is lost for it, not given back
-	over      map[string]bool // requests that the proxy was asked about: whether they have ended
+	over map[string]bool // requests that the proxy was asked about: whether they have ended
 }
 
 func (t *tidying) debug(err error) {
@@ -290,11 +288,12 @@ func (t *tidying) tidyHandles(ctx context.Context) {
 }
 
 // covers tells whether all leases that a handle has were given back, or have ended in another way.
-// A lease that the owner acquired with another token was not given back.
+// A lease that the owner acquired with another token was not given back. A running exec keeps its handle:
+// it has lost its lease.
 func (t *tidying) covers(ctx context.Context, r lockfile.Record) bool {
 	return (r.State == lockfile.HandleHeld || r.State == lockfile.HandleReleasing) && len(r.Leases) > 0 &&
 		!r.AcquiredAt.After(t.began) && r.Owner == t.owner && t.h.Dialer.StoreOf(r.Store, r.Proxy) == t.store && t.isOver(ctx, r) &&
-		!(t.keepExecs && t.h.Journal.HasExec(r.RequestID))
+		!t.h.Journal.HasExec(r.RequestID)
 }
 
 // isOver tells whether all leases of r have ended. The proxy is asked about names that are not

@@ -157,7 +157,7 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 		return nil
 	}
 	<-g.h.Listening // the handle is written before the release is sent
-	tx.State = lockfile.HandleReleasing
+	tx.State, tx.Within = lockfile.HandleReleasing, g.h.Journal.Within
 	if err := tx.Save(); err != nil && len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
 		return err
 	} else if err != nil {
@@ -169,7 +169,7 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 // failed writes into tx's handle that the release of r, which came to err, has begun, and adds to err
 // what to do next.
 func (g *releasing) failed(tx *lockfile.Tx, r lockfile.Record, err error) error {
-	tx.State = lockfile.HandleReleasing
+	tx.State, tx.Within = lockfile.HandleReleasing, g.h.Journal.Within
 	err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
 	if _, unconfirmed := errors.AsType[*v1.UnconfirmedError](err); unconfirmed {
 		return err // it says what to do
@@ -194,7 +194,7 @@ func (g *releasing) settle(err error) {
 }
 
 // over removes the traces of a request whose leases were given back: its journal entry, whichever
-// process has it, and its keeper.
+// process has it but an exec that has lost its lease by that, and its keeper.
 func (h *Holder) over(request string) {
 	h.Journal.Over(request)
 	h.Keepers.Dismiss(request)
@@ -267,6 +267,9 @@ func (h *Holder) sendUnwritten(ctx context.Context, p *v1.Proxy, handle string, 
 // saySettled tells the user what a release did not do, and returns the names that it did release.
 func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
 	for _, lost := range reply.Stale {
+		if _, said := h.lost.Load(lockfile.Lease{Name: lost.Name, Generation: lost.Generation}); said {
+			continue
+		}
 		why := leaseapi.Printable(lost.Reason)
 		if why == leaseapi.ReasonReserved {
 			why = "another has reserved it: leasectl status says who, and why"

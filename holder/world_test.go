@@ -28,6 +28,13 @@ func (w *world) otherProcess() *Holder {
 	return w.processThat(holdertest.Listening())
 }
 
+// inside returns the holder of a process within the command of a lease.
+func (w *world) inside(l *Lease) *Holder {
+	h := w.otherProcess()
+	h.Journal.Within = l.record.RequestID
+	return h
+}
+
 // processThat is otherProcess, but it handles signals only once listening is closed.
 func (w *world) processThat(listening <-chan struct{}) *Holder {
 	h := New(Options{

@@ -22,7 +22,7 @@ func (r Record) check() error {
 	}
 	return cmp.Or(
 		checkWord("state", r.State, HandleQueued, HandleHeld, HandleReleasing),
-		checkRequest(r.RequestID),
+		checkRequest(r.RequestID), checkRequest(r.Within),
 		leaseapi.CheckOwner(r.Owner),
 		checkAsk(r.Ask),
 		checkProxy(r.Proxy), checkLine("store", r.Store), checkLine("seal", r.Seal), checkLine("adapter", r.Adapter),
@@ -35,7 +35,7 @@ func (in Intent) check() error {
 	return cmp.Or(
 		leaseapi.CheckRequestID(in.ID),
 		checkWord("kind", in.Kind, KindAcquire, KindExec, KindRelease, KindKeep),
-		checkRequest(in.Request),
+		checkRequest(in.Request), checkRequest(in.Within),
 		checkPath("handle", in.Handle),
 		checkProxy(in.Proxy),
 		checkType(in.Type),

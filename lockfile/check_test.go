@@ -23,14 +23,14 @@ var (
 			Record{
 				State: HandleHeld, RequestID: "R", Owner: "o", Proxy: "http://p", Store: "s", Seal: "e", Adapter: "d",
 				Ask:   leaseapi.Ask{Type: "t", Items: 1, HasItems: true, Key: "k", KeyMode: leaseapi.KeyWrite, Coalesce: leaseapi.CoalesceJoin, Variant: "v", Priority: 1},
-				Units: 1, Resizes: 1, TTL: time.Hour, Leases: checkLeased, SharedList: "/l", AcquiredAt: checkAt, ReleaseAt: checkAt, KeeperPID: 1,
+				Units: 1, Resizes: 1, TTL: time.Hour, Leases: checkLeased, SharedList: "/l", AcquiredAt: checkAt, ReleaseAt: checkAt, KeeperPID: 1, Within: "W",
 			}.document(format),
 			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Count: 1, Also: []leaseapi.Also{{Type: "u", Count: 1}}}, Replaces: checkLeased}.document(format),
 			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Name: "n"}}.document(format),
 			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Overcommit: true}}.document(format),
 		},
 		"intent": {intentFile{format, Intent{
-			ID: "I", Kind: KindRelease, Request: "R", Handle: "/h", Proxy: "http://p", Type: "t", Count: 1, Owner: "o", PID: 1, Begun: checkAt, Left: true,
+			ID: "I", Kind: KindRelease, Request: "R", Handle: "/h", Proxy: "http://p", Type: "t", Count: 1, Owner: "o", PID: 1, Begun: checkAt, Within: "W", Left: true,
 		}}},
 		"list": {listDoc{format, []Grant{{Lease: checkLeased[0], Store: "s", Adapter: "d", RequestID: "R", Owner: "o", At: checkAt}}}},
 		"shared": {sharedDoc{format, SharedRecord{Name: "n", Boot: "b", Space: "s", Rounds: []Round{{
@@ -108,7 +108,7 @@ func TestEveryFieldIsChecked(t *testing.T) {
 					bad = []any{"x", 1}
 				}
 				switch last := field[strings.LastIndexByte(field, '.')+1:]; {
-				case last == "request_id", last == "request", field == "id", field == "rounds.id":
+				case last == "request_id", last == "request", last == "within", field == "id", field == "rounds.id":
 					bad = append(bad, "../x", "a/b", ".", "..", ".x", strings.Repeat("x", leaseapi.MaxRequestID+1))
 				case field == "leases.name", field == "replaces.name", field == "name" && kind == "record", field == "grants.name", field == "rounds.leases.name":
 					bad = append(bad, "../x", "a/b", ".", "..", "-x", "a,b", strings.Repeat("x", leaseapi.MaxName+1))

@@ -16,9 +16,11 @@ import (
 // that made it.
 type Entries struct {
 	StateDir string // path of the state directory
+	Within   string // request of the exec within whose command this process runs; "" if there is none
 
 	mu      sync.Mutex
 	entries map[string]*Entry // by id
+	ended   map[string]bool   // requests that this process knows to be over
 }
 
 // Journal returns the journal of all processes.
@@ -28,7 +30,7 @@ func (es *Entries) Journal() Journal {
 
 // Begin writes an intent down and holds it.
 func (es *Entries) Begin(ctx context.Context, in Intent) error {
-	in.PID, in.Begun = os.Getpid(), time.Now().UTC().Round(time.Millisecond)
+	in.PID, in.Begun, in.Within = os.Getpid(), time.Now().UTC().Round(time.Millisecond), es.Within
 	if err := MakeStateDir(es.StateDir); err != nil {
 		return err
 	}
@@ -69,21 +71,31 @@ func (es *Entries) remove(id string) *Entry {
 }
 
 // Over removes the entry of a request whose leases were given back, whichever process has made it:
-// that process learns by the missing entry that nothing is left to give back.
+// that process learns by the missing entry that nothing is left to give back. The entry of an exec that
+// runs stays unless this process runs within its command: otherwise that exec has lost its lease.
 func (es *Entries) Over(request string) {
+	if request == "" {
+		return
+	}
 	es.Settle(request)
-	if request != "" {
+	es.mu.Lock()
+	if es.ended == nil {
+		es.ended = make(map[string]bool)
+	}
+	es.ended[request] = true
+	es.mu.Unlock()
+	if request == es.Within || !es.Journal().runsExec(request) {
 		es.Journal().Remove(request) // one that stays does no harm: recover finds nothing to do
 	}
 }
 
-// Stands tells whether nobody has given back the leases of a request of this process, as far as
-// the journal says.
+// Stands tells whether neither this process nor one within its command has given back the leases of a
+// request of this process, as far as the journal says.
 func (es *Entries) Stands(request string) bool {
 	es.mu.Lock()
-	e := es.entries[request]
+	e, ended := es.entries[request], es.ended[request]
 	es.mu.Unlock()
-	return e == nil || e.Stands()
+	return !ended && (e == nil || e.Stands())
 }
 
 // Covers tells whether this process has an open entry for a request.
@@ -114,10 +126,10 @@ func (es *Entries) HasExec(request string) bool {
 	})
 }
 
-// HasRelease tells whether a process of this machine is giving back the lease that a handle
-// got by a request, or was killed while it did.
+// HasRelease tells whether a process within the command of the exec that made a request is giving back
+// the lease that a handle got by it, or was killed while it did.
 func (es *Entries) HasRelease(handle Handle, request string) bool {
 	return es.Journal().Contains(func(in Intent) bool {
-		return in.Kind == KindRelease && in.Handle == handle.Path() && in.Request == request
+		return in.Kind == KindRelease && in.Handle == handle.Path() && in.Request == request && in.Within == request
 	})
 }

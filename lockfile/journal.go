@@ -46,6 +46,8 @@ type Intent struct {
 	PID    int       `json:"pid"` // for people: it may be of another PID namespace
 	Begun  time.Time `json:"begun"`
 
+	// Within is the request of the exec within whose command the process runs; "": there is none.
+	Within string `json:"within,omitempty"`
 	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
 }
@@ -271,6 +273,19 @@ func (j Journal) Contains(fn func(Intent) bool) bool {
 		}
 	}
 	return false
+}
+
+// runsExec tells whether an exec that lives made a request.
+func (j Journal) runsExec(request string) bool {
+	path := filepath.Join(string(j), request+intentSuffix)
+	if leaseapi.CheckRequestID(request) != nil {
+		return false
+	}
+	in, whole, err := readIntent(path)
+	if err != nil || !whole || in.Kind != KindExec {
+		return false
+	}
+	return errors.Is(TryLock(path, func() error { return nil }), ErrLocked)
 }
 
 // readIntent reads an entry. The entry is not whole if its process died in Begin, or is still

@@ -204,6 +204,45 @@ func TestJournalRefusesSymlinks(t *testing.T) {
 	}
 }
 
+// An exec learns that its lease was given back from processes within its command only. Whoever gives the
+// lease of a killed one back, or that of an acquire, removes its entry.
+func TestOverOfAnExec(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		kind   Kind
+		within string
+		killed bool
+		stands bool
+	}{
+		{"by others", KindExec, "", false, true},
+		{"within another exec", KindExec, "b", false, true},
+		{"within its command", KindExec, "a", false, false},
+		{"killed", KindExec, "", true, false},
+		{"an acquire", KindAcquire, "", false, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ok(t, os.Chmod(dir, 0o700))
+			other := &Entries{StateDir: dir, Within: tt.within}
+			e, err := other.Journal().Begin(t.Context(), Intent{ID: "a", Kind: tt.kind, Request: "a", Handle: "/h"})
+			ok(t, err)
+			if tt.killed {
+				ok(t, e.Leave())
+			}
+			other.Over("a")
+			if e.Stands() != tt.stands && !tt.killed {
+				t.Errorf("it stands: %t, want %t", e.Stands(), tt.stands)
+			}
+			if left := ls(t, string(other.Journal())) != ""; left != tt.stands {
+				t.Errorf("the entry is there: %t, want %t", left, tt.stands)
+			}
+			if other.Stands("a") {
+				t.Error("to the process that gave the lease back, its request stands")
+			}
+		})
+	}
+}
+
 // An id that could lead out of the journal, or hide an entry, names no file.
 func TestJournalRefusesIDs(t *testing.T) {
 	j := journalIn(t)

@@ -64,6 +64,9 @@ type Record struct {
 	// and the time is only for display.
 	ReleaseAt time.Time `json:"release_at,omitzero"`
 	KeeperPID int       `json:"keeper_pid,omitempty"`
+	// Within is the request of the exec within whose command somebody asked for the lease, began to
+	// release it, or put its release off; "": nobody did so within a command.
+	Within string `json:"within,omitempty"`
 }
 
 // Names returns the names of the leases, in their order.

@@ -148,10 +148,10 @@ func (s *supervisor) take(ctx context.Context, r holder.Request) (*holder.Lease,
 }
 
 // replaces tells whether a further attempt gives r back before it acquires: r is the lease of
-// the attempt before, or the release of its handle has begun. A lease that another process has put
-// into the handle meanwhile belongs to that process.
+// the attempt before, or the release of its handle has begun, or the handle is of this run alone. A lease
+// that another process has put into a handle that the user named belongs to that process.
 func (s *supervisor) replaces(r holder.Record) bool {
-	return s.lease != nil && s.lease.Is(r) || r.State == holder.HandleReleasing
+	return s.Request.Private && !r.Bare() || s.lease != nil && s.lease.Is(r) || r.State == holder.HandleReleasing
 }
 
 // graceAfterLoss returns the grace period of the command if its lease is lost because nobody
@@ -198,6 +198,7 @@ func (s *supervisor) giveBack(ctx context.Context) {
 		s.lease.Leave()
 	}
 	s.sayReleased(released, err)
+	s.sayReleased(s.lease.Vacate(ctx, s.Request.Private))
 }
 
 func (s *supervisor) sayReleased(released []string, err error) {

@@ -46,6 +46,7 @@ func (a *app) openHolder() {
 	a.holder = holder.New(holder.Options{
 		StateDir:  stateDir(),
 		SharedDir: os.Getenv("SHARED_DIR"),
+		Within:    requestAround(),
 		Owner:     a.owner,
 		JobOwner:  func() string { return detectOwner(os.Getenv) },
 		Proxy:     a.proxy.options(),

@@ -62,6 +62,15 @@ func handleAround() string {
 	return os.Getenv("LEASECTL_HANDLE")
 }
 
+// requestAround returns the id of the request of that exec; "" if there is none.
+func requestAround() string {
+	id := os.Getenv("LEASECTL_REQUEST_ID")
+	if handleAround() == "" || leaseapi.CheckRequestID(id) != nil {
+		return ""
+	}
+	return id
+}
+
 // whyNoHandle says why the value of --handle is empty, if that is not a mistake: see [whyNoLease].
 // It returns "" if --handle was not given, or has a value.
 func whyNoHandle(cmd *cobra.Command) string {

@@ -154,7 +154,7 @@ func TestCommandGivesBack(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	w.Await("a renewal that finds the lease given back", func() bool { return strings.Contains(stderr.String(), "given back through its handle") })
+	w.Await("a renewal that finds the lease given back", func() bool { return strings.Contains(stderr.String(), "given back by its command") })
 	if err := os.WriteFile(w.Path("noticed"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+)
+
+// What another call does to the lease of a running exec either ends it, and exec says so with 76, or
+// leaves exec a lease. The command may give its own lease back by its handle: that is meant. At the end
+// of an exec nothing is held that it took, or that its command put into a handle of exec's own.
+func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
+	t.Parallel()
+	const other = `lease lost: "%s-0" \(held-by-other\): stopping the command`
+	const lost = `lease lost: "%s-0" \(released\): stopping the command`
+	// Of the commands, $T is the type, the owner and the beginning of the names, $H the handle of the exec.
+	tests := []struct {
+		name   string
+		flags  string // of the exec
+		inside string // what the command runs before it waits for the others
+		act    string // what somebody else runs meanwhile
+		code   int
+		says   string   // what exec says; %s is the type
+		held   []string // afterwards
+	}{
+		{name: "release by handle", act: `leasectl release --handle "$H"`, code: exitLost, says: lost},
+		{name: "release by a handle that the user named", flags: "--handle %s.h", act: `leasectl release --handle "$H"`, code: exitLost, says: lost},
+		{name: "release by handle from elsewhere", flags: "--handle %s.h", act: `elsewhere release --handle "$H"`, code: exitLost, says: lost},
+		{name: "late release by handle", act: `leasectl release --handle "$H" --delay 1s --detach`, code: exitLost, says: lost},
+		{name: "release by name", act: `leasectl release --names $T-0`, code: exitLost, says: lost},
+		{name: "release by name from elsewhere", act: `elsewhere release --names $T-0`, code: exitLost, says: lost},
+		{name: "late release by name from elsewhere", act: `elsewhere release --names $T-0 --delay 1s --detach`, code: exitLost, says: lost},
+		{name: "release by list", flags: "--scope test", act: `leasectl release --scope test`, code: exitLost, says: lost},
+		{name: "release of all", act: `leasectl release --all --owner $T`, code: exitLost, says: lost},
+		{name: "release of all from elsewhere", act: `elsewhere release --all --owner $T`, code: exitLost, says: lost},
+		{name: "reacquire", flags: "--handle %s.h", act: `leasectl reacquire --handle "$H"`, code: exitLost, says: other, held: []string{"%s-0"}},
+		{name: "reacquire from elsewhere", flags: "--handle %s.h", act: `elsewhere reacquire --handle "$H"`, code: exitLost, says: other, held: []string{"%s-0"}},
+		{name: "break", act: `leasectl break $T-0 --now --reason test`, code: exitLost, says: `lease lost: "%s-0" \(broken: test\): stopping the command`},
+		{name: "reserve", act: `leasectl reserve $T-0 --reason test`},
+		{name: "renew", act: `leasectl renew --handle "$H"`},
+		{name: "inside: release by handle", inside: `leasectl release --handle "$H"`},
+		{name: "inside: release by a handle that the user named", flags: "--handle %s.h", inside: `leasectl release --handle "$H"`},
+		{name: "inside: late release", inside: `leasectl release --handle "$H" --delay 1s --detach`},
+		{name: "inside: release by name", inside: `leasectl release --names $T-0`, code: exitLost, says: lost},
+		{name: "inside: release of all", inside: `leasectl release --all --owner $T`, code: exitLost, says: lost},
+		{name: "inside: reacquire", inside: `leasectl reacquire --handle "$H"`, says: `released %s-0`},
+		{name: "inside: reacquire twice", inside: `leasectl reacquire --handle "$H"; leasectl reacquire --handle "$H"`, says: `released %s-0`},
+		{name: "inside: reacquire that waits", inside: `leasectl reacquire --handle "$H" --count 2 --type two &`},
+		{name: "inside: release, and acquire", inside: `leasectl release --handle "$H"; leasectl acquire --type $T --handle "$H"`, says: `released %s-0`},
+		{name: "inside: reacquire into a handle that the user named", flags: "--handle %s.h", inside: `leasectl reacquire --handle "$H"`,
+			says: `handle .* now holds %s-0, which its command took: leasectl release --handle`, held: []string{"%s-0"}},
+		{name: "inside: reacquire, and another attempt", flags: "--attempts 2 --retry-on 4", inside: `test -e $T.again || { touch $T.again; leasectl reacquire --handle "$H"; exit 4; }`,
+			says: `attempt 1 of 2 ended`},
+	}
+	var pools []string
+	for i := range tests {
+		pools = append(pools, fmt.Sprintf("t%d=1", i))
+	}
+	w := newWorld(t, clitest.Build(t, ""), append(pools, "two=2")...)
+	w.Run(0, "acquire", "--type", "two", "--handle", w.Path("two")) // so that nobody gets both
+	for name, text := range map[string]string{
+		"leasectl.sh": "export LEASE_PROXY_SERVER_URL LEASECTL_STATE_DIR\nleasectl() { '" + w.Program + "' \"$@\"; }\nelsewhere() { LEASECTL_STATE_DIR=$PWD/elsewhere '" + w.Program + "' \"$@\"; }\n",
+		"inside.sh":   ". ./leasectl.sh\nH=$LEASECTL_HANDLE\neval \"$1\"\necho \"$H\" >$T.new\nmv $T.new $T.up\nuntil test -e $T.go; do sleep 0.02; done\n",
+		"outside.sh":  ". ./leasectl.sh\nH=$(cat $T.up)\neval \"$1\"\n",
+	} {
+		if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(i int, text string) string { return strings.ReplaceAll(text, "%s", fmt.Sprintf("t%d", i)) }
+	runs := make([]*endedExec, len(tests))
+	for i, tt := range tests { // all at once, since each waits for its renewals
+		typ := of(i, "%s")
+		r := &endedExec{w: w, name: tt.name, typ: typ, ended: make(chan int, 1)}
+		runs[i] = r
+		shared := w.Path(typ + ".shared")
+		if err := os.Mkdir(shared, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		r.env = append(slices.Clone(w.Env), "T="+typ, "LEASECTL_OWNER="+typ, "SHARED_DIR="+shared)
+		args := append([]string{"exec", "--verbose", "--type", typ, "--ttl", "10s", "--grace-period", "1s"}, strings.Fields(of(i, tt.flags))...)
+		r.start(append(args, "--", "sh", "inside.sh", tt.inside)...)
+	}
+	for i, tt := range tests {
+		r := runs[i]
+		r.await("the command to start", func() bool { _, err := os.Stat(w.Path(r.typ + ".up")); return err == nil || len(r.ended) > 0 })
+		if tt.act != "" {
+			act := w.Command()
+			act.Path, act.Args, act.Env = "/bin/sh", []string{"sh", "outside.sh", tt.act}, r.env
+			if out, err := act.CombinedOutput(); err != nil {
+				t.Fatalf("%s: %v\n%s", tt.name, err, out)
+			}
+		}
+		r.renewed = strings.Count(r.stderr.String(), "renewed ")
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := runs[i]
+			if tt.code == 0 {
+				r.await("a renewal after that", func() bool {
+					said := r.stderr.String()
+					return strings.Contains(said, "given back by its command") || strings.Count(said, "renewed ") > r.renewed+1 || len(r.ended) > 0
+				})
+				if err := os.WriteFile(w.Path(r.typ+".go"), nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r.await("exec to end", func() bool { return len(r.ended) > 0 })
+			if code := <-r.ended; code != tt.code {
+				t.Errorf("exit code %d, want %d", code, tt.code)
+			}
+			said := r.stderr.String()
+			if !regexp.MustCompile(of(i, tt.says)).MatchString(said) {
+				t.Errorf("it did not say %q", of(i, tt.says))
+			}
+			if strings.Contains(said, "is not released") {
+				t.Error("it says that a lease is not released")
+			}
+			var held []string
+			for _, l := range w.Pool(r.typ).Leases {
+				held = append(held, l.Name)
+			}
+			if want := of(i, strings.Join(tt.held, " ")); want != strings.Join(held, " ") {
+				t.Errorf("held afterwards: %v, want %s", held, want)
+			}
+			if t.Failed() {
+				t.Logf("exec said:\n%s", said)
+			}
+		})
+	}
+	w.Run(0, "release", "--handle", w.Path("two"))
+}
+
+// endedExec is an exec that runs, and whose lease somebody may end.
+type endedExec struct {
+	w         *world
+	name, typ string
+	env       []string
+	stderr    clitest.LiveLog
+	ended     chan int // receives its exit code
+	renewed   int      // how often it had renewed its lease when somebody acted
+}
+
+func (r *endedExec) start(args ...string) {
+	r.w.T.Helper()
+	cmd := r.w.Command(args...)
+	cmd.Env, cmd.Stderr = r.env, &r.stderr
+	if err := cmd.Start(); err != nil {
+		r.w.T.Fatal(err)
+	}
+	go func() { r.ended <- clitest.ExitCode(cmd.Wait()) }()
+}
+
+func (r *endedExec) await(what string, so func() bool) {
+	r.w.T.Helper()
+	clitest.Await(r.w.T, &r.stderr, r.name+": "+what, so)
+}
