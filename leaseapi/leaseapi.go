@@ -11,9 +11,7 @@
 package leaseapi
 
 import (
-	"hash/crc32"
 	"math"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -53,15 +51,10 @@ const HeaderStore = "Leasectl-Store"
 // any answer need not ask [PathHealth] whether the server can do something.
 const HeaderWire = "Leasectl-Wire"
 
-// HeaderCall is an id that a client may give each of its requests; see [CheckRequestID]. The
-// answers of a server of wire 4 or later have the id of their request. So a client notices an
-// answer to an earlier request, as on a connection of which something on the way repeats bytes.
+// HeaderCall is an id that a client may give each of its requests; see [CheckRequestID]. A server of
+// ours answers with the id of the request. So a client notices an answer to an earlier request, as of
+// a gateway that mixes up the answers of a connection.
 const HeaderCall = "Leasectl-Call"
-
-// HeaderCheck may be in an acquire: the [Checksum] of its parameters. If it does not fit, something
-// changed the request on its way. Then a server of wire 4 or later does nothing, and answers 400
-// with [ProblemBadRequest]. A changed body is no valid JSON.
-const HeaderCheck = "Leasectl-Check"
 
 // ParamCaller is a query parameter of GET [PathRequests]: the name of the caller, if several have a
 // request with the id.
@@ -376,13 +369,6 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
 	return err
-}
-
-// Checksum returns the value of [HeaderCheck] for a query, in hexadecimal: the CRC-32 (IEEE) of
-// its parameters, sorted by name and escaped as [url.Values.Encode] does it. So a gateway may
-// reorder parameters, or escape them in another way.
-func Checksum(query url.Values) string {
-	return strconv.FormatUint(uint64(crc32.ChecksumIEEE([]byte(query.Encode()))), 16)
 }
 
 // ProblemNotLeader is 503, to a call that only the leader answers: another server on the

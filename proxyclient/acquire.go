@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -131,7 +132,7 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 		case accept:
 			return a.handOver(ctx, o)
 		case fail:
-			return nil, a.refusal(ctx, o)
+			return nil, a.takeBack(ctx, a.refusal(ctx, o))
 		case retry: // send has retried until its patience ran out
 			return nil, a.stop(ctx, o)
 		case identify:
@@ -248,7 +249,6 @@ func (a *acquisition) prepare(req *http.Request) error {
 	if !a.oneByOne {
 		r.encode(v)
 		v.Set(leaseapi.ParamWait, max(0, Until(a.patience.end)).Round(time.Millisecond).String())
-		req.Header.Set(leaseapi.HeaderCheck, leaseapi.Checksum(v))
 	}
 	u := *req.URL // a copy: an earlier attempt may still use the URL
 	u.RawQuery = v.Encode()
@@ -275,7 +275,7 @@ func (a *acquisition) observe(o outcome) {
 			// proxy made and that would end before.
 			a.patience.maxPause = leaseapi.ProvisionalTTL / 3
 		}
-		if o.err == nil && !o.doubted {
+		if o.err == nil {
 			a.lastAnswer = o.failure()
 		}
 	case denied:
@@ -302,7 +302,9 @@ func (a *acquisition) observe(o outcome) {
 	case granted:
 		a.learnFrom(a.last.reply)
 	case refused:
-		a.pending = false
+		// A refusal that is not our server's, such as a gateway's 400, says nothing of an earlier attempt.
+		_, ours := o.problem()
+		a.pending = a.pending && a.answerLost && !ours
 	}
 }
 
@@ -315,10 +317,19 @@ func (a *acquisition) notePlace(place *leaseapi.Queued) {
 	a.place = place
 }
 
+// noteStale notes which of Request.Replaces had ended before. The proxy cannot name others.
+func (a *acquisition) noteStale(stale []leaseapi.Lost) {
+	for _, l := range stale {
+		if slices.Contains(a.request.Replaces, l.Lease) {
+			a.stale = append(a.stale, l)
+		}
+	}
+}
+
 // noteQueued notes that the request waits in the queue.
 func (a *acquisition) noteQueued(place *leaseapi.Queued) {
 	a.notePlace(place)
-	a.stale = append(a.stale, place.Stale...)
+	a.noteStale(place.Stale)
 	a.followRun(place.Reason == leaseapi.WaitJoined)
 	a.lastAnswer = a.exhausted()
 	if a.request.OnQueued != nil {
@@ -388,7 +399,7 @@ func classify(o outcome, id string, known Capabilities) attempt {
 	switch {
 	case o.err != nil && !o.sent && !o.heard:
 		return attempt{kind: unsent}
-	case o.err != nil, o.doubted:
+	case o.err != nil:
 		return attempt{kind: ambiguous}
 	case o.StatusCode == http.StatusOK:
 		a := attempt{kind: granted}

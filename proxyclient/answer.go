@@ -32,13 +32,12 @@ type answer struct {
 
 // outcome is the result of an attempt.
 type outcome struct {
-	answer          // if err is nil
-	err     error   // why there is no whole answer
-	sent    bool    // a byte of the request can have left
-	heard   bool    // there was an answer, or a part of one
-	cut     bool    // the client stopped listening before there was an answer
-	asked   Instant // when the attempt began
-	doubted bool    // the answer may be to a request that was changed on its way: see [answer.doubtful]
+	answer         // if err is nil
+	err    error   // why there is no whole answer
+	sent   bool    // a byte of the request can have left
+	heard  bool    // there was an answer, or a part of one
+	cut    bool    // the client stopped listening before there was an answer
+	asked  Instant // when the attempt began
 }
 
 // failure returns the error of an outcome that is no success.

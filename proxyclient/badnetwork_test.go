@@ -39,12 +39,10 @@ const (
 	cutAfter    disturbance = "cut after"
 	delayed     disturbance = "late"
 	lostForGood disturbance = "lost, as all that follows"
-	again       disturbance = "twice"
-	againLater  disturbance = "again before the next" // in the same direction
 	copied      disturbance = "a copy of the request on another connection"
 )
 
-var disturbances = []disturbance{cutBefore, cutInside, cutAfter, delayed, lostForGood, again, againLater, copied}
+var disturbances = []disturbance{cutBefore, cutInside, cutAfter, delayed, lostForGood, copied}
 
 // longestDelay is how late bytes may be: some calls give up before that.
 const longestDelay = 40 * time.Second
@@ -155,7 +153,6 @@ func (n *badNetwork) pass(from, to net.Conn, number int, requests bool) {
 	defer from.Close()
 	defer to.Close()
 	buf := make([]byte, 64<<10)
-	var pending []byte
 	for {
 		size, err := from.Read(buf)
 		if err != nil {
@@ -168,8 +165,7 @@ func (n *badNetwork) pass(from, to net.Conn, number int, requests bool) {
 		}
 		d := n.disturb(kinds...)
 		n.tell("%d %s %s %q", number, arrow, d, b)
-		out, end := append(pending, b...), false
-		pending = nil
+		out, end := b, false
 		switch d {
 		case cutBefore:
 			return
@@ -184,10 +180,6 @@ func (n *badNetwork) pass(from, to net.Conn, number int, requests bool) {
 				_, err = from.Read(buf)
 			}
 			return
-		case again:
-			out = append(out, n.tail(b)...)
-		case againLater:
-			pending = n.tail(b)
 		case copied:
 			n.work.Go(func() { n.copy(b, n.delay()) })
 		}
@@ -196,9 +188,6 @@ func (n *badNetwork) pass(from, to net.Conn, number int, requests bool) {
 		}
 	}
 }
-
-// tail returns the end of b, or all of it.
-func (n *badNetwork) tail(b []byte) []byte { return b[n.draw(2)*n.draw(len(b)):] }
 
 // copy delivers a request once more, and hears no answer.
 func (n *badNetwork) copy(request []byte, after time.Duration) {

@@ -410,7 +410,7 @@ func runBadNetwork(t *testing.T, seed uint64) (did map[disturbance]int, results 
 	return n.did, run.results
 }
 
-// Jobs make their calls on networks that cut, delay, lose, repeat and copy what they carry. No
+// Jobs make their calls on networks that cut, delay, lose and copy what they carry. No
 // lease has two holders; what a job was told is true, at once and until its deadline; a call fails
 // only as its comment says; and all that failed calls leave is gone after the TTL. Time is that of a
 // bubble, so a network takes milliseconds. The seed gives the networks and the calls, but not the

@@ -31,9 +31,6 @@ type call struct {
 	// fresh makes each attempt on a connection of its own: existing connections may
 	// lead to a peer that is gone.
 	fresh bool
-	// mine reports whether an answer speaks of what the call is about; nil: any answer may. See
-	// [call.canHave].
-	mine func(answer) bool
 	// prepare completes the request just before each attempt, or stops it with an
 	// error; may be nil.
 	prepare func(*http.Request) error
@@ -82,8 +79,7 @@ type exchange struct {
 	notLeader *outcome // the last answer in this round of a server that does not lead
 
 	replaced bool // the last attempt failed with credentials that were replaced since
-	strayed  bool // an answer was out of step, or doubtful: further attempts have connections of their own
-	atOnce   bool // no pause before the next attempt: it has another server, new credentials or a connection of its own
+	atOnce   bool // no pause before the next attempt: it has another server or new credentials
 }
 
 // do makes attempts until the policy of the call or p stops them, or ctx ends. It
@@ -152,7 +148,7 @@ func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastR
 // transport returns the transport of the attempt. It is always an [http.Transport]: for
 // the timeout of any other RoundTripper http.Client needs two more goroutines.
 func (x *exchange) transport() *http.Transport {
-	if !x.call.fresh && !x.strayed && x.call.receive == nil {
+	if !x.call.fresh && x.call.receive == nil {
 		return x.trusted
 	}
 	once := x.trusted.Clone()
@@ -205,14 +201,10 @@ func (x *exchange) begin(req *http.Request) error {
 			return err
 		}
 	}
-	var err error
 	if x.call.prepare != nil {
-		err = x.call.prepare(req)
+		return x.call.prepare(req)
 	}
-	if x.strayed { // or no acquire would pass a gateway that adds parameters
-		req.Header.Del(leaseapi.HeaderCheck)
-	}
-	return err
+	return nil
 }
 
 // end notes the outcome of an attempt, and reports whether another attempt follows. It
@@ -248,6 +240,10 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 	return o
 }
 
+// errOutOfStep is the error of an attempt that read an answer to an earlier request: a gateway
+// mixed up the answers of a connection. The answer to the attempt counts as lost.
+var errOutOfStep = errors.New("the answer belongs to another request")
+
 // read reads the body of an answer. If the answer is to another request, read closes the
 // connection.
 func (x *exchange) read(resp *http.Response) (answer, error) {
@@ -264,20 +260,13 @@ func (x *exchange) read(resp *http.Response) (answer, error) {
 			return answer{Response: resp}, err
 		}
 	}
-	a, err := readAnswer(resp)
-	if err == nil && !x.call.canHave(a) {
-		x.sending.close()
-		return answer{}, fmt.Errorf("%w (%s: %s)", errOutOfStep, a.Status, a.text())
-	}
-	return a, err
+	return readAnswer(resp)
 }
 
 // follows reports whether another attempt follows after the outcome o.
 func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
-	doubtful := o.err == nil && o.doubtful() && !x.strayed // on a connection of its own it counts
-	o.doubted = doubtful
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	var replaced bool
 	var noToken error // why another token cannot be had now, which may pass
@@ -287,10 +276,8 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 			o = x.last
 		}
 	}
-	strays := (doubtful || errors.Is(o.err, errOutOfStep) && !x.strayed) && ctx.Err() == nil
-	mayRepeat = mayRepeat || doubtful
-	x.atOnce = (another || strays) && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
-	x.replaced, mayRepeat, x.strayed = replaced, mayRepeat || replaced || noToken != nil, x.strayed || strays
+	x.atOnce = another && mayRepeat || replaced && !x.replaced // a second time in a row: after a pause
+	x.replaced, mayRepeat = replaced, mayRepeat || replaced || noToken != nil
 	if x.atOnce {
 		return true
 	}
@@ -346,7 +333,7 @@ func (x *exchange) leaveServer(o outcome) bool {
 		p, _ := o.problem()
 		leader = p.Leader
 		x.notLeader = &o
-	case o.err == nil || errors.Is(o.err, errOutOfStep):
+	case o.err == nil:
 		return false
 	}
 	x.client.servers.leave(x.server, leader)

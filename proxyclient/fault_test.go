@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // fate is the result of a call, and how many leases are held afterwards.
@@ -72,28 +74,25 @@ func faultRows() []faultRow {
 		{"garbage, done", garbageDone, granted, unconfirmed(1), back, unconfirmed(0), nil},
 		{"not HTTP", otherLanguage, granted, unconfirmed(0), back, back, nil},
 		{"login page", htmlPage, granted, unconfirmed(0), back, back, errAny},
-		{"JSON of something else", fault{status: 200, body: `{"status":"ok"}`}, granted, unconfirmed(0), ignored, believed, nil},
-		{"202 of another request", fault{status: 202, body: `{"request_id":"other","place":1}`}, granted, unconfirmed(0), back, back, nil},
-		{"a grant", fault{status: 200, body: `{"names":["b"]}`}, fate{}, fate{}, back, back, nil},
-		{"a grant of nothing", fault{status: 200, body: `{"names":[]}`}, granted, unconfirmed(0), back, back, nil},
-		{"a grant to another request", fault{status: 200, body: `{"names":["b"],"request_id":"other","leases":[{"name":"b","generation":1}],"ttl":"5m"}`}, granted, unconfirmed(0), back, back, nil},
-		{"a release of another name", fault{status: 200, body: `{"released":["b"]}`}, granted, unconfirmed(0), back, back, nil},
-		{"no content", fault{status: 204}, granted, unconfirmed(0), ignored, believed, nil},
+		{"JSON of something else", fault{status: 200, body: `{"status":"ok"}`}, granted, unconfirmed(0), ignored, believed, errAny},
+		{"202 of another request", fault{status: 202, body: `{"request_id":"other","place":1}`}, granted, unconfirmed(0), ignored, believed, errAny},
+		{"a grant", fault{status: 200, body: `{"names":["b"]}`}, fate{}, fate{}, ignored, believed, errAny},
+		{"a grant of nothing", fault{status: 200, body: `{"names":[]}`}, failed, failed, ignored, believed, errAny},
+		{"a grant to another request", fault{status: 200, body: `{"names":["b"],"request_id":"other","leases":[{"name":"b","generation":1}]}`}, failed, unconfirmed(0), ignored, believed, errAny},
+		{"a release of another name", fault{status: 200, body: `{"released":["b"]}`}, granted, unconfirmed(0), back, back, errAny},
+		{"no content", fault{status: 204}, granted, unconfirmed(0), ignored, believed, errAny},
 		{"redirect", fault{status: 307, header: http.Header{"Location": {"https://elsewhere.test/"}}}, failed, failed, stays, stays, errAny},
 		{"101", switched, failed, failed, stays, stays, errAny},
 		{"103, without end", hints, granted, unconfirmed(0), back, back, nil},
 		{"400", status(400), failed, failed, stays, stays, errAny},
 		{"401", status(401), failed, failed, stays, stays, errAny},
 		{"404 of something else", fault{status: 404, body: "<html>not found</html>"}, failed, failed, back, back, nil},
-		{"unknown type", fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}, fate{ErrUnknownType, 0}, fate{ErrUnknownType, 0}, back, back, nil},
-		{"another type is unknown", fault{status: 404, body: `Failed to acquire lease "tt": resource type not found`}, granted, unconfirmed(0), back, back, nil},
-		{"ended", problemFault(410, leaseapi.ProblemEnded), fate{ErrEnded, 0}, fate{ErrEnded, 0}, back, back, nil},
-		{"unknown request", problemFault(404, leaseapi.ProblemUnknownRequest), granted, unconfirmed(0), back, back, nil},
-		{"a wrong request", problemFault(400, leaseapi.ProblemBadRequest), granted, granted, back, back, nil},
+		{"unknown type", fault{status: 404, body: `Failed to acquire lease "t": resource type not found`}, fate{ErrUnknownType, 0}, fate{ErrUnknownType, 0}, stays, stays, errAny},
+		{"ended", problemFault(410, leaseapi.ProblemEnded), fate{ErrEnded, 0}, fate{ErrEnded, 0}, stays, stays, errAny},
+		{"unknown request", problemFault(404, leaseapi.ProblemUnknownRequest), failed, failed, stays, stays, errAny},
+		{"a wrong request", problemFault(400, leaseapi.ProblemBadRequest), failed, failed, stays, stays, errAny},
 		{"another lease is lost", fault{status: 410, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}},
-			body: `{"type":"urn:leasectl:problem:lost","lost":[{"name":"b","generation":1,"reason":"expired"}]}`}, granted, unconfirmed(0), back, back, nil},
-		{"net/http could not read the request", fault{status: 400, body: "400 Bad Request"}, granted, granted, back, back, nil},
-		{"and its words were cut", fault{status: 400, body: "400 B"}, granted, granted, back, back, nil},
+			body: `{"type":"urn:leasectl:problem:lost","lost":[{"name":"b","generation":1,"reason":"expired"}]}`}, failed, failed, stays, stays, errAny},
 		{"queue full", problemFault(503, leaseapi.ProblemQueueFull), granted, granted, back, back, nil},
 		{"the proxy's word that there is nothing", fault{status: 500, body: `Failed to acquire lease "t": resources not found`}, granted, granted, back, back, nil},
 		{"its word that it could not", fault{status: 500, body: `Failed to acquire lease "t": the store is away`}, granted, granted, back, back, nil},
@@ -258,4 +257,22 @@ func resizeOurs(t *testing.T, row faultRow) string {
 	word := came(t, err, row.renew, 0, 0)
 	word, _, _ = strings.Cut(word, ",")
 	return word
+}
+
+// An answer to another call is a lost one: its connection is closed, and the call is made again.
+func TestAnswerToAnotherCall(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		server, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{{Type: "t", Names: []string{"a", "b"}}}})
+		want(t, err)
+		t.Cleanup(func() { server.Close() })
+		c, m := serve(t, server)
+		m.add(fault{header: http.Header{leaseapi.HeaderCall: {"other"}}})
+		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, Wait: time.Minute})
+		want(t, err)
+		pools, err := c.Pools(t.Context())
+		want(t, err)
+		if len(g.Leases) != 1 || pools[0].InUse != 1 || m.dialled() != 2 {
+			t.Errorf("granted %v on %d connections, and the server has %+v", g.Leases, m.dialled(), pools)
+		}
+	})
 }

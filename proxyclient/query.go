@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -216,7 +215,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 		return a.StatusCode == http.StatusOK && a.decode(&r) == nil && r.RequestID == id
 	}
 	q := query(leaseapi.PathRequests + id)
-	q.fresh, q.mine = fresh, mineByID(id)
+	q.fresh = fresh
 	q.repeat = idempotent{unfinished: func(a answer) bool { return a.StatusCode == http.StatusOK && !answers(a) }}
 	o := c.do(ctx, q, p)
 	switch {
@@ -248,11 +247,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 // get reads the answer of path, which version 1 does not know, into v. Any JSON object
 // can be read into v, so the caller checks that it is the expected one.
 func (c *Client) get(ctx context.Context, path string, v any, p *patience) error {
-	q := query(path)
-	if c.known().RequestIDs() {
-		q.mine = func(a answer) bool { return a.StatusCode != http.StatusOK || a.isPage() || json.Valid(a.body) }
-	}
-	o := c.do(ctx, q, p)
+	o := c.do(ctx, query(path), p)
 	switch {
 	case o.err != nil:
 		return c.failure(ctx, o, p)

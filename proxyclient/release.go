@@ -128,22 +128,22 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	}
 	var reply leaseapi.ReleaseReply
 	var ours bool
-	// unfinished reports a success that was no release: a login page, or, if the server
-	// is known to be ours, anything but our server's reply.
-	unfinished := func(a answer) bool {
-		reply, ours = a.releaseReply()
-		return a.foreign() || !ours && r.client.known().RequestIDs()
-	}
-	attempts := 0
-	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
-	q.body = func() any { attempts++; return req }
 	var names []string
 	for _, l := range req.Leases {
 		names = append(names, l.Name)
 	}
-	if len(req.RequestIDs) == 0 { // otherwise the names are not known
-		q.mine = mineByNames(names)
+	if len(req.RequestIDs) > 0 {
+		names = nil // those of the requests are not known
 	}
+	// unfinished reports a success that was no release: a login page, or, if the server
+	// is known to be ours, anything but our server's whole reply.
+	unfinished := func(a answer) bool {
+		reply, ours = a.releaseReply()
+		return a.foreign() || !ours && r.client.known().RequestIDs() || ours && !settles(reply, names)
+	}
+	attempts := 0
+	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
+	q.body = func() any { attempts++; return req }
 	o := r.client.do(ctx, q, &r.patience)
 	if o.err != nil || o.StatusCode/100 != 2 || unfinished(o.answer) {
 		return r.client.failure(ctx, o, &r.patience)
@@ -160,6 +160,15 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	}
 	r.reply = reply
 	return nil
+}
+
+// settles reports whether a reply to a release says of each of these names what became of it.
+func settles(reply leaseapi.ReleaseReply, names []string) bool {
+	settled := slices.Clone(reply.Released)
+	for _, l := range reply.Stale {
+		settled = append(settled, l.Name)
+	}
+	return len(without(names, settled)) == 0
 }
 
 func describe(req leaseapi.ReleaseRequest) string {
@@ -223,7 +232,7 @@ func (r *nameRelease) result(err error) error {
 func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (later []string, failed, err error) {
 	for len(req.Names) > 0 {
 		t := r.try(ctx, req)
-		if t.o.err == nil && t.o.StatusCode/100 == 2 && !t.o.foreign() {
+		if t.o.err == nil && t.o.StatusCode/100 == 2 && !unsettled(t.o.answer, req.Names) {
 			r.succeeded(t.o, req.Names)
 			return later, failed, nil
 		}
@@ -295,7 +304,6 @@ func (r *nameRelease) try(ctx context.Context, req leaseapi.ReleaseRequest) *nam
 		}
 	}
 	q := post(leaseapi.PathRelease, req, t)
-	q.mine = mineByNames(req.Names)
 	if !r.learned.IsZero() {
 		q.body = func() any { return r.withAge(req) }
 	}
@@ -328,13 +336,23 @@ type nameTry struct {
 // released, before a further attempt.
 func (t *nameTry) mayRepeat(o outcome) bool {
 	stopped := stoppedAt(o, t.names) >= 0
-	mayPass := o.transient() || o.foreign()
+	mayPass := o.transient() || unsettled(o.answer, t.names)
 	t.earlierArrived = t.earlierArrived || t.lastArrived
 	t.lastArrived = o.sent && mayPass && !stopped
 	if t.lastArrived {
 		t.client.released.set(t.names, attempted)
 	}
 	return !stopped && (mayPass || o.misrouted())
+}
+
+// unsettled reports whether a success says nothing of some of the names: a page, or a part of our
+// server's reply. A success of version 1 is about all of them.
+func unsettled(a answer, names []string) bool {
+	if a.StatusCode/100 != 2 {
+		return false
+	}
+	reply, ours := a.releaseReply()
+	return a.foreign() || ours && !settles(reply, names)
 }
 
 // attemptedBefore reports whether an earlier attempt or request, of this call or of

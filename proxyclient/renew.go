@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -56,10 +57,10 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 		return Renewal{}, err
 	}
 	q := post(leaseapi.PathRenew, leaseapi.RenewRequest{Leases: r.leases, TTL: leaseapi.Duration(r.ttl)}, idempotent{misrouted: true})
-	q.prepare, q.mine = r.prepare, r.mine
+	q.prepare = r.prepare
 	o := r.client.do(ctx, q, &r.patience)
-	if o.err == nil && o.is(leaseapi.ProblemLost) {
-		return Renewal{}, lostError(o, r.leases)
+	if lost := lostOf(o, r.leases); lost != nil {
+		return Renewal{}, lost
 	}
 	var reply leaseapi.RenewReply
 	if o.err != nil || o.StatusCode != http.StatusOK {
@@ -93,16 +94,28 @@ func renewable(leases []leaseapi.Lease) error {
 	return nil
 }
 
-// lostError returns the error of a call that was answered with [leaseapi.ProblemLost]. If
-// the answer names no leases, all of leases are lost.
-func lostError(o outcome, leases []leaseapi.Lease) *LostError {
+// lostOf returns which of leases are lost, as an answer with [leaseapi.ProblemLost] says: all, if it
+// names none; nil: none.
+func lostOf(o outcome, leases []leaseapi.Lease) *LostError {
+	if o.err != nil || !o.is(leaseapi.ProblemLost) {
+		return nil
+	}
 	p, _ := o.problem()
-	if len(p.Lost) == 0 {
-		for _, l := range leases {
-			p.Lost = append(p.Lost, leaseapi.Lost{Lease: l, Reason: o.text()})
+	e := &LostError{}
+	for _, l := range leases {
+		if len(p.Lost) == 0 {
+			e.Lost = append(e.Lost, leaseapi.Lost{Lease: l, Reason: o.text()})
 		}
 	}
-	return &LostError{Lost: p.Lost}
+	for _, lost := range p.Lost {
+		if slices.ContainsFunc(leases, func(l leaseapi.Lease) bool { return l.Name == lost.Name }) {
+			e.Lost = append(e.Lost, lost)
+		}
+	}
+	if len(e.Lost) == 0 {
+		return nil
+	}
+	return e
 }
 
 // renewalOf turns reply, the answer of o, into a Renewal.
@@ -336,12 +349,11 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 	attempts := 0
 	q := post(leaseapi.PathResize, r, idempotent{misrouted: true})
 	q.body = func() any { attempts++; return r }
-	q.mine = mineByResize(r)
 	o := c.do(ctx, q, p)
 	if o.err != nil {
 		return reply, c.failure(ctx, o, p)
 	}
-	if o.StatusCode == http.StatusOK && o.decode(&reply) == nil && reply.Units > 0 {
+	if o.StatusCode == http.StatusOK && o.decode(&reply) == nil && reply.Units > 0 && (r.Count == 0 || reply.Units == r.Count) {
 		return reply, nil
 	}
 	said, _ := o.problem()
@@ -364,8 +376,9 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 		return held, &StaleError{Held: said.Held}
 	case leaseapi.ProblemNotCounted:
 		return leaseapi.ResizeReply{}, &reworded{text: o.text(), err: ErrNotCounted}
-	case leaseapi.ProblemLost:
-		return leaseapi.ResizeReply{}, lostError(o, []leaseapi.Lease{{Name: r.Name, Generation: r.Generation}})
+	}
+	if lost := lostOf(o, []leaseapi.Lease{{Name: r.Name, Generation: r.Generation}}); lost != nil {
+		return leaseapi.ResizeReply{}, lost
 	}
 	return leaseapi.ResizeReply{}, c.failure(ctx, o, p)
 }

@@ -275,22 +275,3 @@ func TestLostRefusalOfAResize(t *testing.T) {
 		})
 	}
 }
-
-// After an answer to a request that was changed on its way, the true one may have been taken: the
-// leases that it replaces may have ended.
-func TestStrayAnswerToAnAcquire(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		server, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{{Type: "t", Names: []string{"a"}}}})
-		want(t, err)
-		t.Cleanup(func() { server.Close() })
-		c, m := serve(t, server, fault{})
-		first, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "o"})
-		want(t, err)
-		m.add(fault{status: http.StatusBadRequest, body: textBadRequest, done: true}, dialRefused, dialRefused)
-		taken := false
-		_, err = c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "o", Replaces: first.Leases, OnTaken: func() { taken = true }})
-		if err == nil || !taken {
-			t.Errorf("%v, and taken is %t", err, taken)
-		}
-	})
-}

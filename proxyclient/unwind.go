@@ -26,7 +26,8 @@ func (a *acquisition) handOver(ctx context.Context, o outcome) (*Grant, error) {
 	if err != nil {
 		return nil, a.reject(ctx, a.last.reply, err)
 	}
-	g.Asked, g.Stale = o.asked, append(a.stale, g.Stale...)
+	a.noteStale(g.Stale)
+	g.Asked, g.Stale = o.asked, a.stale
 	return g, nil
 }
 
@@ -143,8 +144,8 @@ func (a *acquisition) unconfirmed(ctx context.Context, o outcome, err error) err
 func (a *acquisition) reject(ctx context.Context, reply leaseapi.AcquireReply, cause error) error {
 	var req leaseapi.ReleaseRequest
 	switch {
-	case reply.RequestID == a.request.RequestID:
-		req.RequestIDs = []string{reply.RequestID}
+	case reply.RequestID != "" && !a.oneByOne: // not those of another request, which another Acquire may have
+		req.RequestIDs = []string{a.request.RequestID}
 	case len(reply.Leases) > 0:
 		req.Leases = withoutUnits(reply.Leases)
 	default:

@@ -49,7 +49,6 @@ func (a *acquisition) send(ctx context.Context) outcome {
 		return a.prepare(req)
 	}
 	defer a.endWatch()
-	q.mine = a.mine
 	q.timeout = 0 // version 1 blocks until it grants
 	if a.recognised() {
 		q.timeout = sliceTime

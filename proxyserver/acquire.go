@@ -62,11 +62,6 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
 		return nil, false
 	}
-	if sum := r.Header.Get(leaseapi.HeaderCheck); sum != "" && sum != leaseapi.Checksum(query) {
-		h.metrics.Refused("", "bad-request")
-		badRequest(w, errors.New("the parameters do not fit "+leaseapi.HeaderCheck+": something changed the request on its way"))
-		return nil, false
-	}
 	if p, ok = parseAcquire(w, query); !ok {
 		h.metrics.Refused(p.Type, "bad-request")
 		return nil, false

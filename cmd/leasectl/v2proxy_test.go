@@ -59,9 +59,7 @@ func (h wire2) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		query.Del(name)
 	}
 	r.URL.RawQuery = query.Encode()
-	for _, name := range []string{leaseapi.HeaderCall, leaseapi.HeaderCheck} {
-		r.Header.Del(name)
-	}
+	r.Header.Del(leaseapi.HeaderCall)
 	switch r.URL.Path {
 	case leaseapi.PathResize:
 		r.URL = &url.URL{Path: "/nothing"}
