@@ -236,6 +236,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 	}
 	if o.notLeader() {
 		x.client.learn(leaseapi.WireIDs) // older servers do not have this answer
+		x.trusted.CloseIdleConnections() // behind a balancer only a new connection leads to another server
 	}
 	return o
 }

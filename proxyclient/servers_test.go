@@ -236,6 +236,20 @@ func TestElection(t *testing.T) {
 	})
 }
 
+// A server that does not lead is asked again on a new connection: a balancer leads that to another server.
+func TestStandbyBehindABalancer(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		g := &group{ours: newOurs(t, "a")}
+		c, m := serve(t, g)
+		time.AfterFunc(20*time.Second, func() { g.lead("proxy.test") })
+		_, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		if asked := len(g.hosts()); m.dialled() != asked || asked < 2 {
+			t.Errorf("asked %d times on %d connections", asked, m.dialled())
+		}
+	})
+}
+
 // The first server of a list may take a request and not answer. The request is then sent to
 // the server that answers instead, long before a single server would be asked about its silence.
 func TestAcquireFromAListWithASilentServer(t *testing.T) {

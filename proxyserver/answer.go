@@ -161,13 +161,13 @@ func unavailable(w http.ResponseWriter, err error) {
 }
 
 // notLeader tells a client who leads, and whether this server stood by when the call
-// came. It does not forward the call.
+// came. It does not forward the call. It closes the connection, since the next one of a client behind
+// a balancer may lead to the leader.
 func notLeader(w http.ResponseWriter, leader string, standby bool) {
 	detail := "this server does not lead, and nobody is known to: try again soon"
 	if leader != "" {
 		detail = fmt.Sprintf("this server does not lead: %s does", leader)
 	}
-	// A balancer on the way may have another server for the next connection.
 	w.Header().Set("Connection", "close")
 	writeProblem(w, leaseapi.Problem{
 		Type: leaseapi.ProblemNotLeader, Status: http.StatusServiceUnavailable, Detail: detail, Leader: leader, Standby: standby,

@@ -146,7 +146,7 @@ func withVotes(t *testing.T, f func(t *testing.T, p *peer, v *votes)) {
 }
 
 // mustRefuse checks that a server says that it does not lead, who leads, and whether it stood
-// by when the call came.
+// by when the call came, and that it closes the connection.
 func (p *peer) mustRefuse(what string, standby bool, r reply) {
 	p.t.Helper()
 	pr := decode[leaseapi.Problem](p.t, r, 503)

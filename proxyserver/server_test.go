@@ -145,6 +145,11 @@ func (p *peer) try(ctx context.Context, method, target, body string) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
+	return replyOf(resp)
+}
+
+// replyOf reads the body of resp and closes it.
+func replyOf(resp *http.Response) (reply, error) {
 	defer resp.Body.Close()
 	if resp.Close {
 		resp.Header.Set("Connection", "close") // net/http keeps it elsewhere

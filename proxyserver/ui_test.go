@@ -3,7 +3,6 @@ package proxyserver
 import (
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -39,12 +38,11 @@ func (b *browser) ask(method, target, body string, header ...string) reply {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
+	r, err := replyOf(resp)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return reply{resp.StatusCode, resp.Header, string(text)}
+	return r
 }
 
 // page gets a page, which must exist.

@@ -154,6 +154,9 @@ func TestPageOfAStandby(t *testing.T) {
 		if r.status != 503 || !strings.Contains(r.body, `<a href="http://other/ui/pools/q">http://other</a>`) || strings.Contains(r.body, "in memory only") {
 			t.Errorf("%d %s", r.status, r.body)
 		}
+		if r.header.Get("Connection") != "close" {
+			t.Error("a balancer that passes bytes leads the browser here again")
+		}
 		// Its sessions would be worth nothing with the leader, to which a load balancer sends the next request.
 		for _, path := range []string{"/ui/login", "/ui/logout"} {
 			if r := b.ask("POST", path, "token=e-token-0123456789"); r.status != 503 || r.header.Get("Set-Cookie") != "" {

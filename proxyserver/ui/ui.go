@@ -183,14 +183,14 @@ func (u *UI) notAllowed(w http.ResponseWriter, r *http.Request, allowed string) 
 
 // serveStandby answers with a link to the leader: a standby knows of no lease. It signs in
 // nobody either: behind a load balancer the next request goes to the leader, which does not
-// know that session.
+// know that session. It closes the connection, which that balancer would not move.
 func (u *UI) serveStandby(leader *leaseapi.Leader, w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Connection", "close") // as of the wire: the next connection may lead to the leader
 	p := message(http.StatusServiceUnavailable, "Standby", "This server stands by, and nobody is known to lead: try again soon.", "", "")
 	if leader.URL != "" {
 		p = message(http.StatusServiceUnavailable, "Standby", "This server stands by: another one leads.",
 			strings.TrimSuffix(leader.URL, "/")+r.URL.RequestURI(), leader.URL)
 	}
+	w.Header().Set("Connection", "close")
 	u.write(w, r, auth.Token{}, p)
 }
 

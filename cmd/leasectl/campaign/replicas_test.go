@@ -26,6 +26,7 @@ import (
 type replicas struct {
 	t       *testing.T
 	servers []*replica
+	probed  atomic.Pointer[replica] // the server that was ready when it was probed last: see [replicas.probe]
 }
 
 // sharedData is the database of replicas.
@@ -117,6 +118,9 @@ func (r *replicas) listEnding(one *replica) string {
 func (r *replicas) client() *proxyclient.Client {
 	return clitest.NewClient(r.t, r.list())
 }
+
+// host returns the HOST:PORT of a server.
+func (s *replica) host() string { return strings.TrimPrefix(s.url, "http://") }
 
 // leader waits until a server leads, and returns it.
 func (r *replicas) leader() *replica {
