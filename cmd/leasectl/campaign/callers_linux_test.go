@@ -69,7 +69,7 @@ func TestCallersCampaign(t *testing.T) {
 				all = append(all, s.attackers(secret, attack, attackers/len(attacks()))...)
 			}
 		}
-		s.storm(t, 2*time.Second, clitest.Patience, 50, all)
+		s.storm(t, 2*time.Second, clitest.Patience, 0, all)
 		s.checkStore(t)
 		return
 	}
