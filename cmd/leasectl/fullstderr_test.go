@@ -2,6 +2,7 @@ package main
 
 import (
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,7 +51,10 @@ func TestFullStderrOfCommands(t *testing.T) {
 	t.Run("dry run, and errors", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, program, "install=1")
-		run(t, w, 0, "exec", "--proxy", "", "--type", "install", "--", "true")
+		env := w.Env
+		w.Env = append(slices.Clip(env), "LEASE_PROXY_SERVER_URL=")
+		run(t, w, 0, "exec", "--type", "install", "--", "true")
+		w.Env = env
 		run(t, w, exitUsage, "acquire")
 		run(t, w, exitUnknownType, "acquire", "--type", "none")
 		run(t, w, exitNotFound, "exec", "--type", "install", "--", "no-such-command")

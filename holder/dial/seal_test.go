@@ -1,6 +1,7 @@
 package dial
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -15,7 +16,7 @@ func (quiet) Debugf(string, ...any) {}
 // directory vouch for it.
 func TestRecorded(t *testing.T) {
 	const ours, theirs = "http://ours.test", "http://theirs.test"
-	state := t.TempDir()
+	state := filepath.Join(t.TempDir(), "state") // which is ours alone, whatever the umask is
 	sealed := New(Options{}, state, quiet{}, nil).Seal(t.Context(), lockfile.Record{RequestID: "id", Proxy: theirs})
 	if sealed.Seal == "" {
 		t.Fatal("no seal")

@@ -246,7 +246,7 @@ func TestNamesOfAnotherLease(t *testing.T) {
 func TestUnknownHere(t *testing.T) {
 	m := newMachine(t)
 	a := m.acquire("/h")
-	other := &machine{T: t, dir: t.TempDir(), d: m.d, url: m.url}
+	other := &machine{T: t, dir: t.TempDir() + "/state", d: m.d, url: m.url}
 	_, err := other.process().ReleaseHeld(t.Context(), a)
 	ok(t, err)
 	m.wantSent(1)
