@@ -170,6 +170,9 @@ func TestStartHandsDescriptorsOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Close(inherited)
+	if inherited > 9 {
+		t.Skipf("descriptor %d: a shell can name those up to 9, and whoever runs this test has them open", inherited)
+	}
 	in, inW, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
