@@ -144,8 +144,9 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 			}
 		case resume:
 		}
-		// An unanswered request is sent once more, even after the end of the wait.
-		if a.patience.ended() && a.last.kind != unanswered || Sleep(wait, a.pause(o)) != nil {
+		// An unanswered request is sent once more, even after the end of the wait. So is one that another
+		// server of the list has not seen.
+		if a.patience.ended() && a.last.kind != unanswered && !o.another || Sleep(wait, a.pause(o)) != nil {
 			return nil, a.stop(ctx, o)
 		}
 	}
@@ -411,7 +412,7 @@ func classify(o outcome, id string, known Capabilities) attempt {
 		if o.decode(a.place) == nil && a.place.RequestID == id {
 			return a
 		}
-	case o.standby():
+	case o.standby(), o.another && o.misrouted() && !known.RequestIDs():
 		return attempt{kind: unsent}
 	case o.is(leaseapi.ProblemExhausted), o.is(leaseapi.ProblemQueueFull), o.is(leaseapi.ProblemShareUsed), o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
 		return attempt{kind: denied}

@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,12 +33,13 @@ type answer struct {
 
 // outcome is the result of an attempt.
 type outcome struct {
-	answer         // if err is nil
-	err    error   // why there is no whole answer
-	sent   bool    // a byte of the request can have left
-	heard  bool    // there was an answer, or a part of one
-	cut    bool    // the client stopped listening before there was an answer
-	asked  Instant // when the attempt began
+	answer          // if err is nil
+	err     error   // why there is no whole answer
+	sent    bool    // a byte of the request can have left
+	heard   bool    // there was an answer, or a part of one
+	cut     bool    // the client stopped listening before there was an answer
+	asked   Instant // when the attempt began
+	another bool    // another server of the list has not been asked in this round
 }
 
 // failure returns the error of an outcome that is no success.
@@ -242,6 +244,20 @@ func (a answer) neverGranted(typ string) error {
 
 // notLeader reports whether the answer is that of a server that does not lead.
 func (o outcome) notLeader() bool { return o.err == nil && o.is(leaseapi.ProblemNotLeader) }
+
+// untrusted reports whether the certificate of the server could not be verified.
+func (o outcome) untrusted() bool {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err)
+	return untrusted
+}
+
+// instead reports whether something else than a server of ours wrote the answer, such as a gateway
+// that does not reach it, and another time the server may answer.
+func (a answer) instead() bool {
+	_, problem := a.problem()
+	ours := problem || a.Header.Get(leaseapi.HeaderWire) != "" || a.begins(leaseapi.TextAcquireFailed)
+	return !ours && (a.passing() || a.misrouted() || a.foreign())
+}
 
 // standby reports whether the server did nothing of the call, since it stood by.
 func (a answer) standby() bool {

@@ -53,6 +53,7 @@ type Client struct {
 	credentials
 
 	wire     atomic.Int64 // of the Capabilities that the proxy has shown
+	verified atomic.Bool  // there was a connection to a server whose certificate was verified
 	released releasedNames
 	store    atomic.Pointer[string] // id of the proxy's store in its last answer with an id; nil: none yet
 }

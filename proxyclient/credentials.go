@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -77,7 +76,7 @@ func (c *credentials) current() *http.Transport {
 // no token can be had now. The failed attempt had no effect: the proxy refused it, or got no
 // request. used is the transport of the attempt.
 func (c *credentials) reload(ctx context.Context, o outcome, used *http.Transport) (replaced bool, err error) {
-	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
+	if o.untrusted() {
 		return c.reloadRoots(used), nil
 	}
 	if o.err != nil || o.StatusCode != http.StatusUnauthorized {

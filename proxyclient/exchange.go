@@ -3,7 +3,6 @@ package proxyclient
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,9 +73,10 @@ type exchange struct {
 	http     http.Client     // makes the attempt
 
 	// With several servers:
-	server    int      // index of the server to ask
-	tried     int      // servers asked in this round, which ends with a pause
-	notLeader *outcome // the last answer in this round of a server that does not lead
+	server   int      // index of the server to ask
+	tried    int      // servers asked in this round, which ends with a pause
+	telling  *outcome // the first outcome of this round that tells most: see [outcome.tells]
+	electing bool     // in the last round a server said that it does not lead
 
 	replaced bool // the last attempt failed with credentials that were replaced since
 	atOnce   bool // no pause before the next attempt: it has another server or new credentials
@@ -224,8 +224,13 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.answer, o.err = x.read(resp)
 		o.from, o.tokenOrigin = x.client.name, x.client.tokenOrigin()
 	}
-	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](o.err); untrusted {
-		o.err = fmt.Errorf("%s: %w", x.client.name, o.err)
+	if o.untrusted() {
+		o.err = fmt.Errorf("%s: %w", x.serverName(), o.err)
+		if !x.client.verified.Load() {
+			o.err = Hopeless(o.err)
+		}
+	} else if x.sending.verified() {
+		x.client.verified.Store(true)
 	}
 	o.cut = o.err != nil && !o.heard && ctx.Err() != nil
 	if o.through = through(x.trusted, x.request); o.through != "" && o.err != nil {
@@ -268,6 +273,7 @@ func (x *exchange) read(resp *http.Response) (answer, error) {
 func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	// Each of the three is called after each attempt, since they have side effects.
 	another := x.client.servers.several() && ctx.Err() == nil && x.leaveServer(o)
+	o.another, x.last.another = another, another
 	mayRepeat := x.call.repeat.mayRepeat(o)
 	var replaced bool
 	var noToken error // why another token cannot be had now, which may pass
@@ -282,11 +288,15 @@ func (x *exchange) follows(ctx context.Context, o outcome) bool {
 	if x.atOnce {
 		return true
 	}
-	if x.notLeader != nil && mayRepeat && (o.err != nil || !o.busy()) {
-		o = *x.notLeader // the most telling answer of this round
+	if t := x.telling; t != nil && mayRepeat && t.tells() >= o.tells() && (o.err != nil || !o.busy()) {
+		if o.untrusted() {
+			x.last = *t // the call ends with a certificate only if all of the round are bad, and with the first
+		}
+		o = *t
 	}
 	lasts := x.patience.lasts(ctx, o, mayRepeat)
-	x.tried, x.notLeader = 0, nil
+	x.electing = o.notLeader()
+	x.tried, x.telling = 0, nil
 	if !mayRepeat || !lasts {
 		return false
 	}
@@ -301,7 +311,7 @@ func (x *exchange) pause(_, _ time.Duration, n int, resp *http.Response) time.Du
 	if x.atOnce {
 		return 0
 	}
-	if x.client.servers.several() && x.last.notLeader() {
+	if x.client.servers.several() && x.electing {
 		return electionPause/2 + rand.N(electionPause/2)
 	}
 	return x.patience.pause(n, resp)
@@ -322,24 +332,44 @@ func (x *exchange) choose(req *http.Request) error {
 	return nil
 }
 
-// leaveServer switches to another server of the list if this one does not lead or gave no
-// answer. It reports whether to ask the other server at once; false if all servers of this
-// round were asked, or there is no reason to switch.
+// serverName names the server of the attempt for messages, without its password.
+func (x *exchange) serverName() string {
+	if !x.client.servers.several() {
+		return x.client.name
+	}
+	return Redacted(x.client.servers.bases[x.server])
+}
+
+// leaveServer switches to another server of the list if this one does not lead, cannot be trusted, or
+// gave no answer, or if something else answered in its place. It reports whether to ask the other
+// server at once; false if all servers of this round were asked, or there is no reason to switch.
 func (x *exchange) leaveServer(o outcome) bool {
 	leader := ""
 	switch {
-	case hopeless(o.err):
-		return false
 	case o.notLeader():
 		p, _ := o.problem()
 		leader = p.Leader
-		x.notLeader = &o
-	case o.err == nil:
+	case o.err == nil && !o.instead(), hopeless(o.err) && !o.untrusted():
 		return false
+	}
+	if x.telling == nil || o.tells() > x.telling.tells() {
+		x.telling = &o
 	}
 	x.client.servers.leave(x.server, leader)
 	x.tried++
 	return x.tried < len(x.client.servers.bases)
+}
+
+// tells ranks the outcomes of a round by how much they say about the servers together: one that does
+// not lead says that there are such servers, and a certificate speaks of one server alone.
+func (o outcome) tells() int {
+	switch {
+	case o.notLeader():
+		return 2
+	case o.untrusted():
+		return 0
+	}
+	return 1
 }
 
 // withoutURL removes the text that net/http puts before an error: the method and the
@@ -376,7 +406,7 @@ type idempotent struct {
 
 func (p idempotent) mayRepeat(o outcome) bool {
 	switch {
-	case o.transient() || p.misrouted && o.misrouted():
+	case o.transient() || (p.misrouted || o.another) && o.misrouted() || o.another && o.foreign():
 		return true
 	case o.StatusCode/100 != 2:
 		return false

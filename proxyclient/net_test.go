@@ -24,6 +24,8 @@ type memory struct {
 	mu     sync.Mutex
 	faults []fault
 	dials  int
+	// refuse returns why no connection to a HOST:PORT is made; nil, or a nil error: it is made.
+	refuse func(addr string) error
 }
 
 // discard is for servers whose clients go away on purpose.
@@ -129,10 +131,15 @@ func (m *memory) pop(mine func(fault) bool) (f fault) {
 	return f
 }
 
-func (m *memory) dial(ctx context.Context, _, _ string) (net.Conn, error) {
+func (m *memory) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	m.mu.Lock()
 	m.dials++
 	m.mu.Unlock()
+	if m.refuse != nil {
+		if err := m.refuse(addr); err != nil {
+			return nil, err
+		}
+	}
 	f := m.pop(func(f fault) bool { return f.dial != nil || f.cut == atOnce || f.cut == inRequest })
 	if f.dial != nil {
 		return nil, &net.OpError{Op: "dial", Net: "mem", Err: f.dial}

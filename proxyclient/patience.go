@@ -2,7 +2,6 @@ package proxyclient
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"math"
 	"math/rand/v2"
@@ -197,8 +196,7 @@ func (p *patience) ended() bool { return !p.end.IsZero() && over(p.end) }
 
 // hopeless reports whether no further attempt can succeed after err.
 func hopeless(err error) bool {
-	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	return untrusted || errors.Is(err, ErrTwoStores) || errors.Is(err, errHopeless)
+	return errors.Is(err, ErrTwoStores) || errors.Is(err, errHopeless)
 }
 
 // Hopeless marks an error of [Options.Revive] or of a [TokenSource] after which no further

@@ -2,6 +2,7 @@ package proxyclient
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -79,6 +80,12 @@ func (s *sending) close() {
 	if s.conn != nil {
 		s.conn.Close()
 	}
+}
+
+// verified reports whether the attempt had a connection to a server whose certificate was verified.
+func (s *sending) verified() bool {
+	_, secure := s.conn.(*tls.Conn)
+	return secure
 }
 
 // sent reports whether a byte of the request can have left.

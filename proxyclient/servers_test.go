@@ -2,8 +2,11 @@ package proxyclient
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,12 +28,26 @@ type group struct {
 	stores map[string]string // ids of stores, by host; empty: all servers have one store
 	asked  []string          // hosts, in the order of the calls
 	backup http.Handler      // of the leader's backups
+
+	// By hosts:
+	gateways     map[string]fault // that a gateway answers for the server
+	certificates map[string]error // why that of the server is not trusted
 }
 
 func newGroup(t *testing.T, leader string, faults ...fault) (*Client, *group) {
 	t.Helper()
 	g := &group{ours: newOurs(t, "a"), leader: leader}
-	c, _ := serve(t, g, faults...)
+	c, m := serve(t, g, faults...)
+	m.refuse = func(addr string) error {
+		host, _, _ := net.SplitHostPort(addr)
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if err := g.certificates[host]; err != nil {
+			g.asked = append(g.asked, host)
+			return &tls.CertificateVerificationError{Err: err}
+		}
+		return nil
+	}
 	c.servers.bases = []string{"http://a.test", "http://b.test/prefix", "http://c.test"}
 	c.file.token = "a-token-of-a-job"
 	return c, g
@@ -61,7 +78,13 @@ func (g *group) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.asked = append(g.asked, r.Host)
 	leads, names, store, mute, silent := r.Host == g.leader, g.names, g.stores[r.Host], g.mute, r.Host == g.silent
+	gateway, instead := g.gateways[r.Host]
 	g.mu.Unlock()
+	if instead {
+		w.WriteHeader(gateway.status)
+		io.WriteString(w, gateway.body)
+		return
+	}
 	if silent {
 		io.Copy(io.Discard, r.Body) // otherwise the server does not notice when the client goes
 		<-r.Context().Done()
@@ -337,6 +360,133 @@ func TestReleaseAtAListWithASilentServer(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What answers instead of a server of a list is left, once in each round.
+func TestGatewaysOfAList(t *testing.T) {
+	for name, instead := range map[string]fault{
+		"502": badGateway, "503": status(503), "504": {status: 504}, "500": status(500), "429": status(429),
+		"a page":         htmlPage,
+		"that finds not": {status: 404, body: "<html>not found</html>"},
+	} {
+		dead := map[string]fault{"a.test": instead}
+		for _, leader := range []string{"b.test", "c.test"} {
+			bubble(t, name+", and "+leader+" leads", func(t *testing.T) {
+				for _, wait := range []time.Duration{0, time.Hour} {
+					c, g := newGroup(t, leader)
+					g.gateways = dead
+					start := time.Now()
+					got, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: wait})
+					want(t, err)
+					again := func() { c.servers.current.Store(0) }
+					again()
+					_, err = c.Renew(t.Context(), got.Leases, 0)
+					want(t, err)
+					again()
+					_, err = c.Pools(t.Context())
+					want(t, err)
+					again()
+					_, err = c.Release(t.Context(), Releasing(got.Leases, ""))
+					want(t, err)
+					if took := time.Since(start); took > maxPause {
+						t.Errorf("took %v", took)
+					}
+				}
+			})
+		}
+		bubble(t, name+", and another has yet to take over", func(t *testing.T) {
+			c, g := newGroup(t, "a.test")
+			got, err := c.Acquire(t.Context(), hour)
+			want(t, err)
+			g.mu.Lock()
+			g.leader, g.gateways = "", dead
+			g.mu.Unlock()
+			time.AfterFunc(8*time.Second, func() { g.lead("c.test") })
+			start := time.Now()
+			_, err = c.Release(t.Context(), Releasing(got.Leases, ""))
+			want(t, err)
+			if took := time.Since(start); took > 8*time.Second+electionPause {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+	bubble(t, "all of them", func(t *testing.T) {
+		c, g := newGroup(t, "a.test")
+		g.gateways = map[string]fault{"a.test": badGateway, "b.test": badGateway, "c.test": badGateway}
+		start := time.Now()
+		_, err := c.Pools(t.Context())
+		want(t, err, ErrUnreachable)
+		if took := time.Since(start); took < maxTrouble || !strings.Contains(err.Error(), "502") {
+			t.Errorf("after %v: %v", took, err)
+		}
+	})
+	bubble(t, "a server of ours that cannot is asked again", func(t *testing.T) {
+		c, g := newGroup(t, "a.test", problemFault(503, leaseapi.ProblemUnavailable))
+		_, err := c.Pools(t.Context())
+		want(t, err)
+		if asked := g.hosts(); !slices.Equal(asked, []string{"a.test"}) {
+			t.Errorf("asked %v", asked)
+		}
+	})
+}
+
+// A server of a list whose certificate cannot be verified is left, once in each round. The call ends
+// at once only if that is so for all of them.
+func TestCertificatesOfAList(t *testing.T) {
+	expired := x509.CertificateInvalidError{Reason: x509.Expired}
+	bubble(t, "one", func(t *testing.T) {
+		c, g := newGroup(t, "c.test")
+		g.certificates = map[string]error{"a.test": expired}
+		start := time.Now()
+		got, err := c.Acquire(t.Context(), hour)
+		want(t, err)
+		_, err = c.Release(t.Context(), Releasing(got.Leases, ""))
+		want(t, err)
+		if took := time.Since(start); took > 0 {
+			t.Errorf("took %v", took)
+		}
+	})
+	for _, bad := range []string{"a.test", "b.test", "c.test"} {
+		bubble(t, bad+", and another has yet to take over", func(t *testing.T) {
+			c, g := newGroup(t, "")
+			g.certificates = map[string]error{bad: expired}
+			leader := "a.test"
+			if bad == leader {
+				leader = "c.test"
+			}
+			time.AfterFunc(8*time.Second, func() { g.lead(leader) })
+			start := time.Now()
+			_, err := c.Acquire(t.Context(), hour)
+			want(t, err)
+			if took := time.Since(start); took > 8*time.Second+electionPause {
+				t.Errorf("took %v", took)
+			}
+		})
+		bubble(t, bad+", and the others are down", func(t *testing.T) {
+			c, g := newGroup(t, "")
+			g.certificates = map[string]error{bad: expired}
+			g.gateways = map[string]fault{"a.test": badGateway, "b.test": badGateway, "c.test": badGateway}
+			start := time.Now()
+			_, err := c.Pools(t.Context())
+			want(t, err, ErrUnreachable)
+			if took := time.Since(start); took < maxTrouble {
+				t.Errorf("after %v: %v", took, err)
+			}
+		})
+	}
+	bubble(t, "all", func(t *testing.T) {
+		c, g := newGroup(t, "c.test")
+		unknown := x509.UnknownAuthorityError{}
+		g.certificates = map[string]error{"a.test": expired, "b.test": unknown, "c.test": unknown}
+		start := time.Now()
+		_, err := c.Acquire(t.Context(), hour)
+		if err == nil || !strings.Contains(err.Error(), "acquire: http://a.test: ") || !strings.Contains(err.Error(), "expired") || errors.Is(err, ErrUnreachable) {
+			t.Error(err)
+		}
+		if asked := g.hosts(); time.Since(start) > 0 || !slices.Equal(asked, []string{"a.test", "b.test", "c.test"}) {
+			t.Errorf("asked %v in %v", asked, time.Since(start))
+		}
+	})
 }
 
 // Servers with different stores are refused as one proxy.

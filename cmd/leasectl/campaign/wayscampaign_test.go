@@ -72,14 +72,12 @@ func TestWaysCampaign(t *testing.T) {
 	t.Log(strings.Join(faults, ", "))
 }
 
-// wayNames has the names of all ways, which are also the prefixes of their pools.
-var wayNames = []string{"list", "balancer"}
-
 // wayPools are the pools of each way, with one lease each.
 var wayPools = []string{"watch", "run", "short", "shared", "kept", "late", "old"}
 
-// waysPools returns flags of serve that make the pools of all ways.
+// waysPools returns flags of serve that make the pools of all ways, and allow the names of [httpProxy].
 func waysPools() (flags []string) {
+	flags = []string{"--host", "s0.test,s1.test,s2.test"}
 	for _, w := range wayNames {
 		for _, p := range wayPools {
 			flags = append(flags, "--pool", w+"-"+p+"=1")
@@ -236,7 +234,7 @@ func (j *wayJob) hasEnded() bool {
 
 // await waits until so is true. Unlike [clitest.Await] it may be called in any goroutine.
 func (g *wayGroup) await(j *wayJob, what string, so func() bool) {
-	for end := time.Now().Add(clitest.Patience); !so(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(clitest.Patience); !so() && !g.Failed(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			text := ""
 			if j != nil {
