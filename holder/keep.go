@@ -97,13 +97,12 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		if ctx.Err() != nil {
 			return
 		}
-		given := l.GivenBack
 		if err == nil { // the proxy carried out a late release
-			given, err = l.putOff, l.releasedLate()
+			err = l.releasedLate()
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // by the proxy, which has the last word
-		if denied && mayBeReleased(lost.Lost) && given() {
+		if denied && mayBeReleased(lost.Lost) && (l.GivenBack() || l.putOff()) {
 			l.h.Reporter.Debugf("the lease was given back by its command: its renewals end")
 			return
 		}
@@ -140,10 +139,11 @@ func (l *Lease) GivenBack() bool {
 }
 
 // putOff tells whether a process within the command of this one has left the release of the lease to the
-// proxy.
+// proxy, and the release was due. The first renewal may go out after it.
 func (l *Lease) putOff() bool {
+	const inexact = 10 * time.Second // the handle has the time at which the proxy's answer came
 	r, err := l.handle.Read()
-	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero()
+	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero() && time.Until(r.ReleaseAt) < inexact
 }
 
 // releasedLate is the error of a lease that the proxy has released when that was due.

@@ -95,6 +95,32 @@ func TestKeepReplaced(t *testing.T) {
 	stop()
 }
 
+// A late release that its command asked for ends the lease without a loss, also if no renewal was answered
+// before. A lease that ends long before that is lost.
+func TestKeepPutOff(t *testing.T) {
+	for _, tt := range []struct {
+		after time.Duration
+		lost  bool
+	}{{0, false}, {time.Hour, true}} {
+		w := newWorld(t)
+		ended := make(chan struct{})
+		w.Proxy.OnRenew = func(out http.ResponseWriter, r *http.Request) bool {
+			<-ended
+			return holdertest.Lost(out, r)
+		}
+		l, kept, stop := w.kept(KeepOptions{})
+		r := l.record
+		r.Within, r.ReleaseAt = r.RequestID, time.Now().Add(tt.after)
+		w.Write(l.handle, r)
+		close(ended)
+		w.awaitDenied(kept)
+		if lost := kept.Err() != nil; lost != tt.lost {
+			t.Errorf("released in %v by its command: lost is %t (%v), want %t", tt.after, lost, context.Cause(kept), tt.lost)
+		}
+		stop()
+	}
+}
+
 // With ReleaseAfter the lease is given back while the context of Keep goes on.
 func TestKeepReleaseAfter(t *testing.T) {
 	w := newWorld(t)

@@ -46,6 +46,7 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 		{name: "inside: release by handle", inside: `leasectl release --handle "$H"`},
 		{name: "inside: release by a handle that the user named", flags: "--handle %s.h", inside: `leasectl release --handle "$H"`},
 		{name: "inside: late release", inside: `leasectl release --handle "$H" --delay 1s --detach`},
+		{name: "inside: late release, and a release by name", inside: `leasectl release --handle "$H" --delay 1h --detach`, act: `leasectl release --names $T-0`, code: exitLost, says: lost},
 		{name: "inside: release by name", inside: `leasectl release --names $T-0`, code: exitLost, says: lost},
 		{name: "inside: release of all", inside: `leasectl release --all --owner $T`, code: exitLost, says: lost},
 		{name: "inside: reacquire", inside: `leasectl reacquire --handle "$H"`, says: `released %s-0`},
