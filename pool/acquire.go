@@ -36,10 +36,10 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if (other == nil || q.Try) && s.atOnce(r) {
 		for seat := range r.allSeats {
 			p := seat.pool
-			if p.next.Len() == 0 {
+			if !p.hasWaiters() {
 				p.nextSince = s.now
 			}
-			if p.next.Len() > 0 || p.several > 0 { // it goes ahead of them, and the pace delays them
+			if p.hasWaiters() || p.several > 0 { // it goes ahead of them, and the pace delays them
 				s.touch(p)
 			}
 		}
@@ -159,7 +159,7 @@ func (s *Set) atOnce(r *request) bool {
 			return false
 		}
 	}
-	return r.sumsAllowed()
+	return true
 }
 
 // acquireAgain is Acquire for a request that is known: q has its id.

@@ -108,3 +108,36 @@ func TestBriefInALongQueue(t *testing.T) {
 		t.Errorf("ten times as many waiters: %.1f times the cost", g)
 	}
 }
+
+// A grant beside a crowd that waits for another pool too costs the same however many they are, and the
+// store learns of few of those that it goes ahead of.
+func TestGrantsBesideACrowd(t *testing.T) {
+	if g := growth(500, func(n int) func() {
+		set := with(t, Config{Type: "install", Names: numbered("install", 20), MaxWaiters: 2 * n}, Config{Type: "disk", Names: numbered("disk", 1), MaxWaiters: 2 * n})
+		disk := must(t, set, 0, Request{ID: "disk", Type: "disk"}, "disk-0")
+		set.Renew(0, ref(disk[0]), hour)
+		for i := range n {
+			must(t, set, 0, together(t, fmt.Sprint("both", i), "install", "disk"))
+		}
+		set.Drain()
+		grants := func(grants int) (changes int) {
+			for range grants {
+				if !goes(t, set, 0, "install") {
+					t.Fatal("a job waits for install, of which there is enough")
+				}
+				changes += len(set.Drain())
+			}
+			return changes
+		}
+		if changes := grants(80); changes > 80*(storedFirst+4)+4*n {
+			t.Errorf("%d changes while a crowd of %d is overtaken up to its bound", changes, n)
+		}
+		return func() {
+			if changes := grants(200); changes > 4*200 {
+				t.Errorf("%d changes of 200 grants", changes)
+			}
+		}
+	}); g > 4 {
+		t.Errorf("a crowd of ten times as many: %.1f times the cost", g)
+	}
+}

@@ -19,7 +19,8 @@
 //   - Every grant of a name has a generation of its own, and ends exactly once.
 //   - A pool with a pace grants no faster than the pace, however many requests come at once. With
 //     [AutoPace] it grants as many per hour as without a pace.
-//   - A restart keeps the order of the queue, and what overtook each waiter. However often the
+//   - A restart keeps the order of the queue, and what overtook each waiter; of requests of several pools
+//     behind the tenth place, whole parts of that. However often the
 //     server restarts, a lease that nobody renews ends: see [New].
 //
 // The guarantees hold while operators break leases ([Set.Break]), remove waiters ([Set.Remove]),
@@ -46,17 +47,20 @@
 //
 // A request of several pools ([Ask.Also]) has a place in the queue of each, and holds nothing while
 // it waits. It is granted when all of it fits, the pace of each pool allows it, and nobody is ahead
-// of it in one of its pools whom it must not overtake. It has to wait until all come free at once,
-// so four times as much may overtake it, as parts of the bounds of its pools, added up, also those
-// of one grant; from then on nobody does, in none of its pools. A pool that is paused, or that has
+// of it in one of its pools whom it must not overtake. While another of its pools has no room for it,
+// it is no candidate. It has to wait until all come free at once, so four times as much may overtake
+// it, as parts of the bounds of its pools, added up. From then on its pools are kept for it one after
+// the other: first the one where least went ahead of it, the next only while those before it have
+// room; nobody overtakes it in a pool that is kept. A pool that is paused, or that has
 // become smaller than what is asked of it, keeps the request out of all its queues: one pool's
 // trouble stops no other pool. Its key belongs to its first pool, and so does what its holder
 // reports.
 //
 // So there is no deadlock: who waits holds nothing, and the order is the same in all pools, so the
-// first of those who may not be overtaken has nobody before it in any of them, and is granted once
-// what is held ends. And there is no starvation: only so much goes ahead of each waiter, by the
-// bounds above.
+// first of those at their bounds has nobody before it that must not be overtaken. Its first pool comes
+// free for it, and stays free; then the next does. And there is no starvation: only so much goes ahead
+// of each waiter, by the bounds above. Nor is anything wasted: a pool never has room for a waiter that
+// none of these rules keeps back.
 //
 // What overtakes a waiter is counted for it alone, when it is granted, and never taken back. It is
 // counted for a waiter that is there and cannot go, and that nothing keeps out. In particular:
@@ -64,8 +68,8 @@
 //   - Who fits is never overtaken. If a request that fits must wait, since those ahead of it have
 //     been overtaken by too much, those behind it wait, too.
 //   - A pace and a pause let nobody pass. Nor does a waiter that fits and is away: see [HoldBack].
-//     But a request of several pools holds nobody up while it fits and waits for another pool, for
-//     its pace, or for its client: those that go ahead of it are counted.
+//     But a request of several pools holds nobody up, whatever it waits for, until its bound is
+//     reached: those that go ahead of it are counted.
 //   - Nobody overtakes a request with Overcommit, and what it takes is not counted.
 //   - Of the waiters for one key, a writer is not overtaken by those behind it, nor a reader by the
 //     writers behind it: whoever gets the key keeps them out.

@@ -4,7 +4,7 @@ package pool
 func (g *ledger) serve() {
 	g.grantTouched()
 	for _, p := range g.touched {
-		p.idle = p.next.Len() == 0
+		p.idle = !p.hasWaiters()
 	}
 	g.touched = g.touched[:0]
 }

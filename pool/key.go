@@ -202,25 +202,39 @@ func (g *ledger) offer(p *pool, k *key) {
 	g.touch(p)
 }
 
-// admit adds r to the candidates for the next grant of its pools.
+// admit adds r to those that could be next in its pools, unless it is one of them.
 func (g *ledger) admit(r *request) {
+	if r.isAdmitted() {
+		return
+	}
 	for seat := range r.allSeats {
 		p := seat.pool
 		if p.idle {
 			p.idle, p.nextSince = false, g.now
 		}
-		p.next.put(seat)
 		g.touch(p)
+	}
+	if r.several() {
+		g.enterClass(r)
+	} else {
+		r.pool.next.insert(r)
 	}
 }
 
 // unadmit is the counterpart of admit.
 func (g *ledger) unadmit(r *request) {
-	for seat := range r.allSeats {
-		seat.pool.next.remove(seat)
-		g.touch(seat.pool)
+	switch {
+	case r.class != nil:
+		g.touchAll(r)
+		g.leaveClass(r)
+	case r.pool.next.has(r):
+		r.pool.next.remove(r)
+		g.touch(r.pool)
 	}
 }
+
+// isAdmitted reports whether r is a candidate.
+func (r *request) isAdmitted() bool { return r.class != nil || r.pool.next.has(r) }
 
 // offerName offers the name of sl, which may be free now or no longer, to those that want it.
 func (g *ledger) offerName(sl *slot) {
@@ -242,6 +256,6 @@ type key struct {
 	queue  queue    // the waiters with this key, without followers
 
 	readers, writers ordered[*request] // those of the queue that are active
-	offered          []*request        // those in pool.next
+	offered          []*request        // those that are admitted
 	spare            []*request        // room for the next offered
 }

@@ -29,9 +29,10 @@ type ledger struct {
 	timers   ordered[*timer]
 
 	held, waiting int
-	usage         map[string]usage // by caller
-	several       int              // how many of those in queues want leases of several pools
-	touched       []*pool          // pools in which a waiter may fit after a change; serve looks at them
+	usage         map[string]usage  // by caller
+	several       int               // how many of those in queues want leases of several pools
+	classes       map[string]*class // of those, by what they ask for
+	touched       []*pool           // pools in which a waiter may fit after a change; serve looks at them
 	changes       []Change
 	act           Act      // the operator's act that is under way; zero: none is
 	drained       []Change // what the last Drain returned; the next one uses its memory again
@@ -48,10 +49,11 @@ func newLedger(now time.Duration, generation uint64) ledger {
 		requests: newByID(
 			func(r *request) string { return r.ID },
 			func(r *request) **request { return &r.sameID }),
-		ended:  newTombstones(),
-		usage:  make(map[string]usage),
-		pauses: make(map[string]Pause),
-		timers: newTimers(),
+		ended:   newTombstones(),
+		usage:   make(map[string]usage),
+		classes: make(map[string]*class),
+		pauses:  make(map[string]Pause),
+		timers:  newTimers(),
 	}
 }
 
@@ -82,11 +84,17 @@ func (g *ledger) used(name string) bool {
 	return sl != nil && !sl.free()
 }
 
-// touch notes that a waiter of p may fit now.
+// touch notes that a waiter of p may fit now, or one of a pool that others want together with p.
 func (g *ledger) touch(p *pool) {
-	if !p.touched {
-		p.touched = true
-		g.touched = append(g.touched, p)
+	if p.touched {
+		return
+	}
+	p.touched = true
+	g.touched = append(g.touched, p)
+	for _, c := range p.classes {
+		for _, w := range c.wants {
+			g.touch(w.pool)
+		}
 	}
 }
 

@@ -8,6 +8,11 @@ import (
 // apply applies what changed.
 func (m *model) apply(changes []Change) {
 	for _, c := range changes {
+		if c.Waiter != nil && c.Kind != Overtaken {
+			if r := m.requests[c.Waiter.ID]; r != nil {
+				r.store()
+			}
+		}
 		switch c.Kind {
 		case Granted:
 			m.applyGrant(c)
@@ -132,7 +137,7 @@ func (m *model) applyGrant(c Change) {
 		}
 		m.overtake(c, r, r.passes())
 		for _, w := range r.wants() {
-			w.pool.hasNext = w.pool.first() != nil
+			w.pool.hasNext = w.pool.isWaitedFor()
 		}
 		m.asking, r.arrived = nil, m.now
 	case r == nil || !r.queued:
@@ -153,7 +158,7 @@ func (m *model) applyGrant(c Change) {
 		}
 		passes := next.passes()
 		if r.leader != nil {
-			passes = [][]*modelRequest{next.pool.candidatesBefore(next)}
+			passes = [][]*modelRequest{next.pool.thereBefore(next)}
 		}
 		m.overtake(c, r, passes)
 		if r.leader != nil {

@@ -243,6 +243,7 @@ func (m *model) applyArrival(c Change) {
 		m.fail("%s joins %+v, and is not noted so", r.ID, r.joins)
 	}
 	m.enter(r)
+	r.store()
 	if *c.Waiter != r.waiter() {
 		m.fail("waits %+v, want %+v", *c.Waiter, r.waiter())
 	}

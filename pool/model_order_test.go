@@ -2,7 +2,10 @@ package pool
 
 import (
 	"cmp"
+	"fmt"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -65,31 +68,39 @@ func (p *modelPool) most() int {
 	return int(p.Overtake.billionths * int64(p.capacity()) / 1_000_000_000)
 }
 
-// candidates are the first waiters that somebody of worse rank may have to overtake, and one more:
-// they are there, and their keys do not keep them out. asking counts as one of them; nil: nobody
-// asks.
+// there are the waiters that could be next if there was room, in their order: they are there, and their
+// keys do not keep them out. asking counts as one of them; nil: nobody asks.
+func (p *modelPool) there(asking *modelRequest) iter.Seq[*modelRequest] {
+	return func(yield func(*modelRequest) bool) {
+		keys := keyOrder{}
+		isLet := func(r *modelRequest) bool { return r.pool == p && keys.lets(p, r) || r.pool != p && r.keyLets() }
+		asks := asking != nil && asking.in(p) > 0 && !asking.isShut()
+		for _, r := range p.queue {
+			if asks && stands(asking, r) {
+				if asks = false; isLet(asking) && !yield(asking) {
+					return
+				}
+			}
+			if r.isThere() && isLet(r) && !yield(r) {
+				return
+			}
+		}
+		if asks && isLet(asking) {
+			yield(asking)
+		}
+	}
+}
+
+// candidates are the first of them that somebody of worse rank may have to overtake, and one more: of
+// those that want several pools the ones for which all others have room.
 func (p *modelPool) candidates(asking *modelRequest) (all []*modelRequest) {
-	keys := keyOrder{}
-	add := func(r *modelRequest) {
-		if r.pool == p && keys.lets(p, r) || r.pool != p && r.keyLets() {
+	for r := range p.there(asking) {
+		if r.hasRoomBeside(p) {
 			all = append(all, r)
 		}
-	}
-	asks := asking != nil && asking.in(p) > 0 && !asking.isShut()
-	for _, r := range p.queue {
-		if asks && stands(asking, r) {
-			add(asking)
-			asks = false
-		}
-		if r.isThere() {
-			add(r)
-		}
 		if len(all) > 50 {
-			return all
+			break
 		}
-	}
-	if asks {
-		add(asking)
 	}
 	return all
 }
@@ -105,11 +116,29 @@ func (p *modelPool) candidatesBefore(r *modelRequest) (all []*modelRequest) {
 	return all
 }
 
+// thereBefore are those before r that could be next if there was room.
+func (p *modelPool) thereBefore(r *modelRequest) (all []*modelRequest) {
+	for c := range p.there(nil) {
+		if c == r || stands(r, c) {
+			break
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
 // mayPass says whether r may be granted before those others, if it fits.
 func (p *modelPool) mayPass(r *modelRequest, others []*modelRequest) bool {
-	return len(others) < 50 && !p.behindKey(r.lead()) && !slices.ContainsFunc(others, func(other *modelRequest) bool {
-		return p.blocks(other) || !p.left(other, r.in(p))
-	})
+	return len(others) < 50 && !p.behindKey(r.lead()) && !p.isKeptFromAll(r.lead()) &&
+		!slices.ContainsFunc(others, func(other *modelRequest) bool {
+			return p.blocks(other) || !other.several() && !p.left(other, r.in(p))
+		})
+}
+
+// isKeptFromAll says whether p is kept for a request of several pools before r.
+func (p *modelPool) isKeptFromAll(r *modelRequest) bool {
+	kept := p.keptFor()
+	return kept != nil && stands(kept, r)
 }
 
 // behindKey says whether somebody before r waits for the key of r, and one of the two writes it.
@@ -125,13 +154,16 @@ func (p *modelPool) whoGoes(asking *modelRequest) (r *modelRequest, passed []*mo
 	if asking == nil && p.active == 0 {
 		return nil, nil
 	}
-	candidates := p.candidates(asking)
+	candidates, kept := p.candidates(asking), p.keptFor()
 	for i, c := range candidates {
 		turn := c.turn()
 		if c == asking {
 			turn = c
 		}
 		passed := candidates[:i]
+		if kept != nil && stands(kept, c) {
+			return nil, nil
+		}
 		switch free := func() bool { return turn != nil && (i == 0 || p.mayPass(turn, passed)) }; {
 		case !p.fits(cmp.Or(turn, c)):
 		case c.several() && c.fitsAll() && free() && p.othersLet(c):
@@ -151,24 +183,33 @@ func (p *modelPool) whoGoes(asking *modelRequest) (r *modelRequest, passed []*mo
 func (m *model) overtake(c Change, r *modelRequest, passes [][]*modelRequest) {
 	all := map[*modelRequest]bool{}
 	for i, w := range r.wants() {
+		noted := map[string]Waiter{}
 		for _, other := range passes[i] {
 			all[other] = true
 			m.count("counted")
 			switch {
-			case other.several():
-				m.count("counted for one of several pools")
-				other.passed += partsOf(w.units, w.pool.most())
-				if !w.pool.left(other, 1) {
-					m.count("one of several pools overtaken as often as may be")
-				}
-			default:
-				other.overtaken += w.units
-				if other.overtaken == w.pool.most() {
+			case !other.several():
+				if other.overtaken += w.units; other.overtaken == w.pool.most() {
 					m.count("overtaken as often as may be")
 				}
+			case other.passedInAll() >= 4_000_000_000:
+				m.count("overtaken where another pool is kept")
+				continue
+			default:
+				before := other.passedInAll() / 1_000_000_000
+				first := slices.Index(w.pool.queue, other) < 10
+				if !other.pass(w) && !first && other.passedInAll()/1_000_000_000 == before {
+					m.count("overtaken, and not noted")
+					continue
+				}
+				m.count("counted for one of several pools")
+				other.store()
 			}
-			if len(m.passed) == 0 || *m.passed[0] != other.waiter() {
-				m.fail("%s overtook %s: noted %+v, want %+v", r.ID, other.ID, m.passed, other.waiter())
+			noted[other.ID] = other.waiter()
+		}
+		for range noted {
+			if len(m.passed) == 0 || *m.passed[0] != noted[m.passed[0].ID] {
+				m.fail("%s overtook others: noted %+v, want of %+v", r.ID, m.passed, noted)
 			}
 			m.passed = m.passed[1:]
 		}
@@ -177,6 +218,21 @@ func (m *model) overtake(c Change, r *modelRequest, passes [][]*modelRequest) {
 		m.fail("%s went ahead of %d, want %d", c.ID, c.Overtook, len(all))
 	}
 	m.passOn(r.lead())
+}
+
+// pass counts what others get for r, which wants several pools, and says whether they may get no more.
+func (r *modelRequest) pass(w want) (enough bool) {
+	i := slices.IndexFunc(r.wants(), func(own want) bool { return own.pool == w.pool })
+	r.passed[i] += partsOf(w.units, w.pool.most())
+	if enough = r.passedInAll() >= 4_000_000_000; enough {
+		r.pool.m.count("one of several pools overtaken as often as may be")
+	}
+	return enough
+}
+
+// store notes what overtook r.
+func (r *modelRequest) store() {
+	r.stored = strings.Trim(fmt.Sprint(r.passed), "[]")
 }
 
 // passOn counts for the followers of r, which leaves the queue, what overtook r.
@@ -209,7 +265,7 @@ func (p *modelPool) orders() map[*modelRequest]Order {
 		o := Order{Priority: bestOf(r).priority, Overtaken: r.overtaken}
 		switch {
 		case r.several():
-			o.Overtaken, o.MayOvertake = r.passed*p.most()/1_000_000_000, 4*p.most()
+			o.Overtaken, o.MayOvertake = min(4*p.most(), r.passedInAll()*p.most()/1_000_000_000), 4*p.most()
 		case !r.Overcommit:
 			o.MayOvertake = p.most()
 		}
@@ -223,4 +279,39 @@ func (p *modelPool) orders() map[*modelRequest]Order {
 		}
 	}
 	return all
+}
+
+// auditRoom: a pool never has room for a waiter that no rule of docs/pools.md keeps back.
+func (m *sim) auditRoom() {
+	for _, r := range m.waiters {
+		turn := r
+		if r.leader == nil && r.queued {
+			turn = r.turn()
+		}
+		if r.leader != nil || turn == nil || !r.isThere() || !m.mayGo(turn) || !turn.fitsAll() || r.pool.shuts(r) || r.pool.behindKey(r) {
+			continue // no pool has room for it, or a pause, a pace, a reservation or its key keeps it back
+		}
+		if !slices.ContainsFunc(r.wants(), func(w want) bool { return w.pool.keepsBack(r, turn.in(w.pool)) }) {
+			m.failf("%s has no lease: all of its pools have room, and no rule keeps it back", r.ID)
+		}
+	}
+}
+
+// keepsBack says whether the order keeps r back in p: a waiter ahead of it must not be overtaken, or too
+// many are ahead of it to look at.
+func (p *modelPool) keepsBack(r *modelRequest, units int) bool {
+	looked := 0
+	for other := range p.there(nil) {
+		switch {
+		case other == r:
+			return looked >= 50
+		case other.several() && p.isKept(other):
+			return true // kept for it
+		case !other.several() && (p.blocks(other) || !p.left(other, units)):
+			return true // it goes as soon as it can, or was overtaken up to its bound
+		case other.hasRoomBeside(p):
+			looked++
+		}
+	}
+	return false
 }

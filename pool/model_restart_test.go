@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -217,8 +219,11 @@ func newModel(configs []Config, snap Snapshot, aging time.Duration, fail func(st
 	slices.SortFunc(snap.Waiters, func(a, b Waiter) int { return cmp.Compare(a.Arrival, b.Arrival) })
 	for _, w := range snap.Waiters {
 		r := &modelRequest{Request: w.Request, units: w.Units, pool: m.somePool(w.Type),
-			arrived: w.Arrived, placed: w.Arrived - w.Older, priority: w.PriorityNow, overtaken: w.Overtaken, passed: w.Passed}
+			arrived: w.Arrived, placed: w.Arrived - w.Older, priority: w.PriorityNow, overtaken: w.Overtaken, stored: w.Passed}
 		m.addWants(r, w.AlsoUnits, true)
+		for i, text := range strings.Fields(w.Passed) {
+			r.passed[i], _ = strconv.Atoi(text)
+		}
 		m.restorePlace(r, w)
 		r.attached = 0
 		if r.missed = w.KeptUntil > 0; r.missed {

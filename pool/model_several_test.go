@@ -69,6 +69,9 @@ func (m *model) addWants(r *modelRequest, text string, isUnits bool) bool {
 		}
 		r.more = append(r.more, want{p, units})
 	}
+	if r.passed = nil; r.several() {
+		r.passed = make([]int, 1+len(r.more))
+	}
 	r.all = nil
 	return known
 }
@@ -165,49 +168,71 @@ func (p *modelPool) blocks(other *modelRequest) bool {
 	return p.fits(other)
 }
 
-// left says whether units of p may still go ahead of r.
+// left says whether units of p may still go ahead of r, which wants p alone.
 func (p *modelPool) left(r *modelRequest, units int) bool {
-	switch {
-	case r.Overcommit:
-		return false
-	case !r.several():
-		return r.overtaken+units <= p.most()
-	}
-	return p.most() > 0 && r.passed+partsOf(units, p.most()) <= 4_000_000_000
+	return !r.Overcommit && r.overtaken+units <= p.most()
 }
 
 // partsOf is units as billionths of most, rounded up.
-func partsOf(units, most int) int { return (units*1_000_000_000 + most - 1) / most }
+func partsOf(units, most int) int {
+	most = max(most, 1)
+	return (units*1_000_000_000 + most - 1) / most
+}
 
-// othersLet says whether r, whose turn it is in p, may go in its other pools.
-func (p *modelPool) othersLet(r *modelRequest) bool {
-	for _, w := range r.wants() {
-		if w.pool != p && (w.pool.due() > p.m.now || !w.pool.mayPass(r, w.pool.candidatesBefore(r))) {
-			return false
-		}
+// passedInAll is what overtook r in all its pools.
+func (r *modelRequest) passedInAll() (sum int) {
+	for _, parts := range r.passed {
+		sum += parts
 	}
-	sums := map[*modelRequest]int{}
-	for i, others := range r.passes() {
-		w := r.wants()[i]
-		for _, other := range others {
-			if other.several() {
-				sums[other] += partsOf(w.units, w.pool.most())
-			}
-		}
+	return sum
+}
+
+// isKept says whether nobody overtakes r in p: r was overtaken up to its bound, and those of its pools
+// where less overtook it have room for it; of two where it is the same, the one that r names first.
+func (p *modelPool) isKept(r *modelRequest) bool {
+	if p.most() == 0 {
+		return true
 	}
-	for other, sum := range sums {
-		if other.passed+sum > 4_000_000_000 {
-			p.m.count("too much in all pools together")
+	if r.passedInAll() < 4_000_000_000 {
+		return false
+	}
+	i := slices.IndexFunc(r.wants(), func(w want) bool { return w.pool == p })
+	for j, w := range r.wants() {
+		if (r.passed[j] < r.passed[i] || r.passed[j] == r.passed[i] && j < i) && !w.pool.fits(r) {
 			return false
 		}
 	}
 	return true
 }
 
+// keptFor is the first request of several pools for which p is kept; nil: for none.
+func (p *modelPool) keptFor() *modelRequest {
+	if p.severals > 0 {
+		for _, r := range p.queue {
+			if r.several() && p.isKept(r) && r.isThere() && r.keyLets() {
+				return r
+			}
+		}
+	}
+	return nil
+}
+
+// hasRoomBeside says whether the pools beside p have room for r.
+func (r *modelRequest) hasRoomBeside(p *modelPool) bool {
+	return !slices.ContainsFunc(r.wants(), func(w want) bool { return w.pool != p && !w.pool.fits(r) })
+}
+
+// othersLet says whether r, whose turn it is in p, may go in its other pools.
+func (p *modelPool) othersLet(r *modelRequest) bool {
+	return !slices.ContainsFunc(r.wants(), func(w want) bool {
+		return w.pool != p && (w.pool.due() > p.m.now || !w.pool.mayPass(r, w.pool.candidatesBefore(r)))
+	})
+}
+
 // passes are those that r overtakes in each of its pools.
 func (r *modelRequest) passes() (all [][]*modelRequest) {
 	for _, w := range r.wants() {
-		all = append(all, w.pool.candidatesBefore(r))
+		all = append(all, w.pool.thereBefore(r))
 	}
 	return all
 }

@@ -126,7 +126,8 @@ type modelRequest struct {
 	placed      time.Duration // when its place was taken, by itself or by a request that it superseded
 	priority    int
 	overtaken   int
-	passed      int    // of several pools: what overtook it, as billionths of what may overtake others
+	passed      []int  // of several pools: what overtook it in each, as billionths of what may overtake others
+	stored      string // the same, as it was noted last
 	more        []want // of its other pools
 	all         []want // see wants
 	used        int    // units of its last lease of the first type that ended
@@ -280,7 +281,7 @@ func (m *model) compensate() {
 // waiter is the durable state of r.
 func (r *modelRequest) waiter() Waiter {
 	w := Waiter{Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
-		PriorityNow: r.priority, Older: r.arrived - r.placed, Overtaken: r.overtaken, Passed: r.passed, AlsoUnits: r.alsoUnits()}
+		PriorityNow: r.priority, Older: r.arrived - r.placed, Overtaken: r.overtaken, Passed: r.stored, AlsoUnits: r.alsoUnits()}
 	if r.leader != nil {
 		w.Follows = r.leader.ID
 	}

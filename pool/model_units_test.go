@@ -40,18 +40,27 @@ func (m *model) mayGo(r *modelRequest) bool {
 	return r.Overcommit || !slices.ContainsFunc(r.wants(), func(w want) bool { return m.isPaused(w.pool) || w.pool.due() > m.now })
 }
 
-// first returns the first active waiter that its key does not keep out.
+// first is the first that could be next, or the one before it for which p is kept; nil: none.
 func (p *modelPool) first() *modelRequest {
 	if p.active == 0 {
 		return nil
 	}
-	kept := keyOrder{}
-	for _, r := range p.queue {
-		if r.isThere() && (r.pool == p && kept.lets(p, r) || r.pool != p && r.keyLets()) {
+	for r := range p.there(nil) {
+		if r.hasRoomBeside(p) || p.isKept(r) {
 			return r
 		}
 	}
 	return nil
+}
+
+// isWaitedFor says whether somebody could be next if there was room.
+func (p *modelPool) isWaitedFor() bool {
+	if p.active > 0 {
+		for range p.there(nil) {
+			return true
+		}
+	}
+	return false
 }
 
 // shuts says whether those that hold the key of r keep r out.
@@ -90,7 +99,7 @@ func (o keyOrder) lets(p *modelPool, r *modelRequest) bool {
 
 // look notes, at the end of a call, since when p has had a next waiter.
 func (m *model) look(p *modelPool) {
-	is := p.first() != nil
+	is := p.isWaitedFor()
 	if is && !p.hasNext {
 		p.since = m.now
 	}

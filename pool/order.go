@@ -63,6 +63,10 @@ func (g *ledger) rerank(r *request) {
 	if best == r.rank {
 		return
 	}
+	admitted := r.isAdmitted()
+	if admitted {
+		g.unadmit(r)
+	}
 	if r.key != nil {
 		r.key.queue.remove(r)
 	}
@@ -71,10 +75,10 @@ func (g *ledger) rerank(r *request) {
 		p.unlist(seat)
 		seat.rank, seat.standing = best, standing
 		p.list(seat)
-		if p.next.has(seat) {
-			p.next.put(seat)
-		}
 		g.touch(p)
+	}
+	if admitted {
+		g.admit(r)
 	}
 	if k := r.key; k != nil {
 		k.queue.insert(r)

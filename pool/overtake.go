@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"math"
 	"math/big"
 	"slices"
@@ -24,10 +23,10 @@ func (p *pool) bound() int {
 // overtakes a request that may exceed the limit: it is urgent, and so are those before it.
 func (p *pool) mayOvertake(r *request, bound int) int {
 	switch {
-	case r.Overcommit:
+	case r.Overcommit || r.several() && p.keptFor(r):
 		return 0
 	case r.several():
-		return unitsOfPart(max(0, overtakenBySeveral*billion-r.whole().passed), bound)
+		return math.MaxInt
 	}
 	return max(0, bound-r.overtaken)
 }
@@ -37,19 +36,15 @@ func (p *pool) mayOvertake(r *request, bound int) int {
 // before it must not be overtaken by that many units. While a candidate that would fit is away,
 // nobody overtakes it. Of a request of several pools it returns the seat in p.
 func (g *ledger) nextGrant(p *pool) (r, turn *request) {
-	first, ok := p.next.first()
-	if !ok {
-		return nil, nil
+	if p.free(false) <= 0 && p.taken() > 0 && !(len(p.next) > 0 && p.next[0].Overcommit) {
+		return nil, nil // nobody fits
 	}
-	if turn := first.turn(); !first.several() && p.fits(cmp.Or(turn, first)) {
-		return first, turn
-	}
-	if p.free(false) <= 0 && p.taken() > 0 { // nobody else fits either
-		return nil, nil
-	}
-	bound, looked := p.bound(), 0
+	kept, bound, looked := p.keptForFirst(), p.bound(), 0
 	left := math.MaxInt
-	for c := range p.next.ascending {
+	for c := range p.candidates {
+		if kept != nil && ahead(kept, c) {
+			return nil, nil
+		}
 		turn := c.turn()
 		switch {
 		case turn != nil && turn.units <= left && turn.fits() && (!c.several() || g.mayGoElsewhere(p, c)):
@@ -58,7 +53,9 @@ func (g *ledger) nextGrant(p *pool) (r, turn *request) {
 			return nil, nil
 		}
 		looked++
-		left = min(left, p.mayOvertake(c, bound))
+		if !c.several() {
+			left = min(left, p.mayOvertake(c, bound))
+		}
 		if left == 0 || looked == Lookahead {
 			break
 		}
@@ -78,47 +75,46 @@ func (p *pool) isNext(r *request) bool {
 
 // lets is isNext without the key of r.
 func (p *pool) lets(r *request) bool {
-	first, ok := p.next.first()
-	if !ok || !ahead(first, r) { // as nearly always
-		return true
+	if kept := p.keptForFirst(); kept != nil && ahead(kept, r) {
+		return false
 	}
 	bound, looked := p.bound(), 0
-	for c := range p.next.ascending {
-		if !ahead(c, r) {
+	for c := range p.candidates {
+		if !ahead(c, r) { // as nearly always at once
 			break
 		}
-		if looked++; looked == Lookahead || p.mayOvertake(c, bound) < r.units || p.holdsBack(c) {
+		if looked++; looked == Lookahead || !c.several() && (p.mayOvertake(c, bound) < r.units || p.holdsBack(c)) {
 			return false
 		}
 	}
 	return true
 }
 
-// overtake counts what r gets for the candidates before it, which it goes ahead of, and returns how
-// many these are. The units of its first pool may be those of a follower.
+// overtake counts what r gets for those before it, which it goes ahead of, and returns how many these
+// are. The units of its first pool may be those of a follower.
 func (g *ledger) overtake(r *request, units int) (overtook int) {
-	var passed []*request // in other pools
+	var before []*pool // of r
 	for seat := range r.allSeats {
-		p := seat.pool
-		if first, ok := p.next.first(); !ok || first == seat {
-			continue
-		}
 		if seat != r {
 			units = seat.units
 		}
-		for c := range p.next.ascending {
+		for _, c := range seat.pool.next {
 			if !ahead(c, seat) {
 				break
 			}
-			p.pass(c, units)
-			g.noteWaiter(Overtaken, c.whole())
-			if !c.several() || !slices.Contains(passed, c.whole()) {
-				overtook++
-			}
-			if c.several() && r.several() {
-				passed = append(passed, c.whole())
-			}
+			c.overtaken += units
+			g.noteWaiter(Overtaken, c)
+			overtook++
 		}
+		for _, c := range seat.pool.classes {
+			if !slices.ContainsFunc(before, func(p *pool) bool { return c.index(p) >= 0 }) {
+				for q := range c.queues {
+					overtook += q.search(seat)
+				}
+			}
+			g.pass(c, seat.pool, seat, units)
+		}
+		before = append(before, seat.pool)
 	}
 	return overtook
 }

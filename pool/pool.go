@@ -24,12 +24,13 @@ type pool struct {
 	several   int   // how many in the queue are requests of several pools
 	following int   // number of followers, including those of requests that have leases
 
-	// Candidates for the next grant, in the order of the queue: the active waiters without a
-	// key, and of each key those that it does not keep out: see offer. The first candidate is
-	// next. While it does not fit, others may overtake it: see overtake.go.
-	next      ordered[*request]
-	nextSince time.Duration   // since when next has not been empty
-	idle      bool            // next was empty at the end of the last call
+	// Those that could be next: the active waiters without a key, and of each key those that it does
+	// not keep out: see offer. Those that wait for p alone are in next, the others in classes. While the
+	// first does not fit, others may overtake it: see overtake.go.
+	next      queue
+	classes   []*class
+	nextSince time.Duration   // since when there has been one
+	idle      bool            // there was none at the end of the last call
 	keys      map[string]*key // by name: keys that are held or waited for
 
 	rhythm rhythm
@@ -54,7 +55,6 @@ func newPool(typ string) *pool {
 			less: func(a, b *lease) bool { return a.Generation < b.Generation },
 			pos:  func(l *lease) *int { return &l.pos },
 		},
-		next: ordered[*request]{less: ahead, pos: func(r *request) *int { return &r.nextPos }},
 	}
 	p.timer.on = p
 	return p

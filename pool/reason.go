@@ -69,10 +69,10 @@ func (g *ledger) reasonNow(p *pool, before int, r *request) string {
 	case full:
 		return leaseapi.WaitFull
 	}
-	first, ok := p.next.first()
+	first, ok := p.first()
 	away, fits, next := r.away(), p.fits(r), p.isNext(r)
 	if !away && (!ok || ahead(r, first)) {
-		first, ok = r, true // r is a prospect: it is not in p.next yet
+		first, ok = r, true // r is a prospect, or another pool has no room for it
 	}
 	switch {
 	case g.due(p, r) > g.now && (!ok || p.fits(first) || next && fits):

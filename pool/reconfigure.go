@@ -35,6 +35,7 @@ func (s *Set) Reconfigure(now time.Duration, configs []Config) error {
 // configure applies configs, which are valid.
 func (g *ledger) configure(configs []Config) {
 	before := g.pools
+	readmit := g.emptyClasses()
 	var names []string // that were configured
 	var reserved []*slot
 	for _, p := range before {
@@ -84,6 +85,7 @@ func (g *ledger) configure(configs []Config) {
 		g.reopen(p)
 		g.touch(p)
 	}
+	readmit()
 	for _, name := range names { // no stock has those that were removed
 		if sl := g.slots[name]; sl != nil && sl.pool == nil && sl.free() {
 			g.recall(sl)
@@ -99,6 +101,27 @@ func (g *ledger) configure(configs []Config) {
 		}
 		return true
 	})
+}
+
+// emptyClasses takes those that wait for several pools out of their classes, since these depend on the
+// configuration. readmit brings back those that are there still and that nothing keeps out.
+func (g *ledger) emptyClasses() (readmit func()) {
+	var out []*request
+	for _, p := range g.pools {
+		for _, r := range p.queue {
+			if r.main == nil && r.class != nil {
+				g.unadmit(r)
+				out = append(out, r)
+			}
+		}
+	}
+	return func() {
+		for _, r := range out {
+			if r.pool.queue.has(r) && r.class == nil && !r.shut && (r.key == nil || slices.Contains(r.key.offered, r)) {
+				g.admit(r)
+			}
+		}
+	}
 }
 
 // recount makes r, which waits and says no count, want one name of each of its pools that is a listed

@@ -167,10 +167,10 @@ type Waiter struct {
 	Older       time.Duration // how long before Arrived its place was taken, by a request that it superseded
 	Overtaken   int           // units that went ahead of it while it did not fit
 
-	// Of a request of several pools. Passed is what went ahead of it, in place of Overtaken: the parts
-	// of what may go ahead of any other waiter of the pool, in billionths. AlsoUnits is Also, with how
-	// many units it wants of each pool, fixed likewise.
-	Passed    int
+	// Of a request of several pools. Passed is what went ahead of it, in place of Overtaken: for each
+	// pool the parts of what may go ahead of any other waiter there, in billionths, with spaces between.
+	// AlsoUnits is Also, with how many units it wants of each pool, fixed likewise.
+	Passed    string
 	AlsoUnits string
 
 	// Set only while its client has not come back after a restart or a stall: until when it
@@ -258,7 +258,6 @@ type request struct {
 	rank      rank          // in the queue: the best of it and its followers
 	standing  int           // the priority of the one whose rank it is
 	overtaken int           // units that went ahead of it while it did not fit
-	passed    int           // of several pools, in place of overtaken: parts of what may go ahead of other waiters, in billionths
 
 	// While it waits: the connections that wait with it, and, once there are
 	// none, until when it is active and until when its place is kept.
@@ -268,7 +267,6 @@ type request struct {
 	active      bool // requests behind it may not overtake it
 	missed      bool // its client has not come back since a restart or a stall: it is granted nothing, but may hold back others
 	timer       timer
-	nextPos     int // in pool.next
 	keyPos      int // in key.readers or key.writers
 
 	leases []*lease // those that have not ended, in the order of their grants; none while it waits
@@ -283,8 +281,11 @@ type request struct {
 	shut bool // in the queue: kept out, as isShut says
 
 	// Of a request of several pools: see several.go.
-	seats []*request // in its other pools
-	main  *request   // of such a seat: the request
+	seats  []*request // in its other pools
+	main   *request   // of such a seat: the request
+	class  *class     // while it is a candidate, or would be if its pools had room
+	passed []int      // what went ahead of it in each of its pools: parts of what may go ahead of other waiters, in billionths
+	stored string     // the same, as the store knows it
 
 	said Outcome // the outcome reported so far
 	full bool    // one of its leases ended while the pool was in full use
@@ -332,7 +333,7 @@ func (r *request) waiter() Waiter {
 	w := Waiter{
 		Request: r.Request, Units: r.units, Arrival: r.arrival, Arrived: r.arrived,
 		PriorityNow: r.priority, Older: r.older, Overtaken: r.overtaken,
-		Passed: r.passed, AlsoUnits: r.unitsElsewhere(),
+		Passed: r.stored, AlsoUnits: r.unitsElsewhere(),
 	}
 	if r.leader != nil {
 		w.Follows = r.leader.ID

@@ -124,7 +124,7 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 		}
 		return refused
 	}
-	next, ok := p.next.first()
+	next, ok := p.first()
 	if ok && next.turn() != nil {
 		next = next.turn()
 	}

@@ -191,7 +191,7 @@ func (g *ledger) restoreRequests(snapshot Snapshot) error {
 func (g *ledger) restoreWaiter(w Waiter) {
 	r := &request{
 		Request: w.Request, units: w.Units, pool: g.pool(w.Type), arrival: w.Arrival, arrived: w.Arrived,
-		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken, passed: w.Passed,
+		priority: w.PriorityNow, older: w.Older, overtaken: w.Overtaken, stored: w.Passed,
 	}
 	units := make(map[string]int)
 	for _, a := range (Ask{Also: w.AlsoUnits}).Others() {
@@ -200,6 +200,7 @@ func (g *ledger) restoreWaiter(w Waiter) {
 	for _, a := range w.Others() {
 		r.addSeat(g.pool(a.Type), a, max(units[a.Type], 1)) // with units it cannot fail
 	}
+	r.passed = parsePassed(w.Passed, len(r.passed))
 	if w.Name != "" {
 		r.slot = g.slot(w.Name)
 	}

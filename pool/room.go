@@ -47,15 +47,18 @@ func (p *pool) hasRoom(units, others int, overcommit bool) bool {
 	return others+units <= p.ceiling(overcommit) || others == 0 && units <= p.Capacity()
 }
 
-// fits reports whether there is room for r beside what is in use.
-func (p *pool) fits(r *request) bool {
-	return p.leasesFor(r) <= p.leasesLeft() && p.hasRoom(r.units, p.taken(), r.Overcommit)
+// hasRoomFor reports whether there is room for so many leases with so many units, beside what is in use.
+func (p *pool) hasRoomFor(units, leases int, overcommit bool) bool {
+	return leases <= p.leasesLeft() && p.hasRoom(units, p.taken(), overcommit)
 }
+
+// fits reports whether there is room for r beside what is in use.
+func (p *pool) fits(r *request) bool { return p.hasRoomFor(r.units, p.leasesFor(r), r.Overcommit) }
 
 // lacks returns how many units must come free before the request whose turn is next fits; zero
 // if it fits, or if there is no such request.
 func (p *pool) lacks() int {
-	next, ok := p.next.first()
+	next, ok := p.first()
 	if !ok {
 		return 0
 	}

@@ -98,6 +98,7 @@ func (r *request) addSeat(p *pool, a leaseapi.Also, units int) (*request, error)
 		}
 	}
 	r.seats = append(r.seats, seat)
+	r.passed = make([]int, 1+len(r.seats))
 	return seat, nil
 }
 
@@ -142,42 +143,7 @@ func (g *ledger) mayGoElsewhere(p *pool, r *request) bool {
 			return false
 		}
 	}
-	return r.sumsAllowed()
-}
-
-// sumsAllowed reports whether r may go ahead of each other request of several pools, as far as the
-// sum of what r takes in all pools of both is concerned. About each pool alone see lets.
-func (r *request) sumsAllowed() bool {
-	if !r.several() {
-		return true
-	}
-	sums := make(map[*request]int)
-	for seat := range r.allSeats {
-		p := seat.pool
-		if p.several == 0 {
-			continue
-		}
-		for c := range p.next.ascending {
-			if !ahead(c, seat) {
-				break
-			}
-			if w := c.whole(); c.several() {
-				if sums[w] += partOf(seat.units, p.bound()); w.passed+sums[w] > overtakenBySeveral*billion {
-					return false
-				}
-			}
-		}
-	}
 	return true
-}
-
-// pass counts units of p that go ahead of r there.
-func (p *pool) pass(r *request, units int) {
-	if w := r.whole(); w.several() {
-		w.passed += partOf(units, p.bound())
-	} else {
-		r.overtaken += units
-	}
 }
 
 // partOf returns units as a part of bound, in billionths, rounded up; see [request.passed].
@@ -200,8 +166,8 @@ func unitsOfPart(part, bound int) int {
 // overtakes returns how many units went ahead of r, in units of p, and how many may in all.
 func (p *pool) overtakes(r *request) (overtaken, most int) {
 	bound := p.bound()
-	if r.several() {
-		return unitsOfPart(r.whole().passed, bound), overtakenBySeveral * bound
+	if w := r.whole(); w.several() {
+		return min(unitsOfPart(w.passedInAll(), bound), overtakenBySeveral*bound), overtakenBySeveral * bound
 	}
 	return r.overtaken, bound
 }

@@ -68,73 +68,141 @@ func TestSeveralAllOrNone(t *testing.T) {
 	}
 }
 
-// Others go ahead of a request of several pools until the parts of its pools that they got are four;
-// from then on nobody does, in none of its pools.
+// goes reports whether a request for a type is granted now, to a holder that is gone at once.
+func goes(t testing.TB, set *Set, now time.Duration, typ string) bool {
+	t.Helper()
+	leases, err := set.Acquire(now, Request{ID: "goes", Type: typ, Anonymous: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range leases {
+		set.Release(now, ref(l), 0)
+	}
+	set.Detach(now, "goes", 0)
+	return len(leases) > 0
+}
+
+// Others go ahead of a request of several pools until the parts of its pools that they got are four.
+// From then on its pools are kept for it one after the other: first the one where least went ahead of it,
+// the next only while those before it have room.
 func TestSeveralOvertaken(t *testing.T) {
 	set := pools(t, 4, 2, 1)
 	must(t, set, 0, together(t, "holder", "c"), "c-0")
-	must(t, set, 0, together(t, "r", "a", "b", "c"))
-	goes := func(typ string) bool {
-		leases, err := set.Acquire(1*s, Request{ID: "x", Type: typ, Anonymous: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, l := range leases {
-			set.Release(1*s, ref(l), 0)
-		}
-		set.Detach(1*s, "x", 0)
-		return len(leases) > 0
-	}
+	must(t, set, 0, together(t, "r", "a", "b=2", "c"))
 	for i := range 12 { // three capacities of a
-		if !goes("a") {
+		if !goes(t, set, 1*s, "a") {
 			t.Fatalf("request %d for a waits", i)
 		}
 	}
 	for i := range 2 { // one of b
-		if !goes("b") {
+		if !goes(t, set, 1*s, "b") {
 			t.Fatalf("request %d for b waits", i)
 		}
 	}
 	if o := orderOf(t, set, 1*s, "r"); o.Overtaken != 16 || o.MayOvertake != 16 {
 		t.Errorf("%+v", o)
 	}
-	if goes("a") || goes("b") {
-		t.Error("r is overtaken, and was so often enough")
+	if !goes(t, set, 1*s, "a") || !goes(t, set, 1*s, "b") {
+		t.Error("c is kept for r, and has no room: others wait for a or b")
 	}
+	b := must(t, set, 1*s, Request{ID: "holder of b", Type: "b", Ask: Ask{Count: 2}}, "b-1", "b-0")
 	set.Cancel(2*s, "holder")
-	if st, _ := set.Status(2*s, "r"); len(st.Leases) != 3 {
+	set.Release(2*s, ref(b[0]), 0)
+	for typ, want := range map[string]bool{"a": true, "b": false, "c": false} { // c has room, and now b is kept, too
+		if got := goes(t, set, 2*s, typ); got != want {
+			t.Errorf("%s: a request is granted: %t", typ, got)
+		}
+	}
+	set.Release(3*s, ref(b[1]), 0)
+	if st, _ := set.Status(3*s, "r"); len(st.Leases) != 4 {
 		t.Errorf("%+v", st)
 	}
 }
 
-// One grant of several pools takes a part in each, and all parts together must be allowed.
+// A restart keeps which pool is kept first.
+func TestSeveralKeptAfterRestart(t *testing.T) {
+	set := pools(t, 2, 1, 1)
+	must(t, set, 0, together(t, "holder", "b"), "b-0")
+	must(t, set, 0, together(t, "r", "a", "b"))
+	for range 8 {
+		goes(t, set, 1*s, "a")
+	}
+	set.Drain()
+	configs := []Config{{Type: "a", Names: numbered("a", 2)}, {Type: "b", Names: numbered("b", 1)}}
+	set, err := New(configs, set.Snapshot(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, set, 1*s, together(t, "r", "a", "b"))
+	if o := orderOf(t, set, 1*s, "r"); o.Overtaken != o.MayOvertake {
+		t.Errorf("%+v", o)
+	}
+	if !goes(t, set, 1*s, "a") {
+		t.Error("nobody gets a, although b is kept first, and has no room")
+	}
+}
+
+// However many wait for another pool too, and for however long, those that want this one alone get what
+// it has; and the others get theirs when there is room.
+func TestSeveralThatWaitElsewhere(t *testing.T) {
+	for _, overtake := range []*Decimal{nil, {2 * billion}} {
+		set := with(t, Config{Type: "install", Names: numbered("install", 20), Overtake: overtake}, Config{Type: "disk", Names: numbered("disk", 1)})
+		disk := must(t, set, 0, Request{ID: "disk", Type: "disk"}, "disk-0")[0]
+		set.Renew(0, ref(disk), 1000*hour)
+		for i := range 3 * Lookahead {
+			must(t, set, 0, together(t, fmt.Sprint("both", i), "install", "disk"))
+		}
+		for i := range 500 {
+			id := fmt.Sprint("install", i)
+			if leases, err := set.Acquire(1*s, Request{ID: id, Type: "install"}); err != nil || len(leases) != 1 {
+				t.Fatalf("%s: %v, %v", id, leases, err)
+			}
+			if i >= 19 {
+				set.Cancel(1*s, fmt.Sprint("install", i-19))
+			}
+		}
+		set.Release(2*s, ref(disk), 0)
+		for i := range 3 * Lookahead {
+			if st, _ := set.Status(2*s, fmt.Sprint("both", i)); st.State != StateGranted {
+				t.Fatalf("both%d: %+v", i, st)
+			}
+			set.Cancel(2*s, fmt.Sprint("both", i))
+		}
+	}
+}
+
+// While nobody may overtake anybody in a pool, nobody overtakes a request of several pools there, whatever
+// it waits for.
+func TestSeveralStrictly(t *testing.T) {
+	set := with(t, Config{Type: "a", Names: numbered("a", 2), Overtake: strictly}, Config{Type: "b", Names: numbered("b", 1)})
+	must(t, set, 0, together(t, "holder", "b"), "b-0")
+	must(t, set, 0, together(t, "r", "a", "b"))
+	if goes(t, set, 0, "a") {
+		t.Error("r is overtaken")
+	}
+}
+
+// One grant of several pools takes a part in each.
 func TestSeveralOvertakenByOneOfSeveral(t *testing.T) {
 	set := with(t, Config{Type: "a", Units: 10}, Config{Type: "b", Units: 10}, Config{Type: "c", Units: 1})
 	must(t, set, 0, Request{ID: "holder", Type: "c"}, "c-1")
 	r := together(t, "r", "a", "b", "c")
 	r.Weighted = true
 	must(t, set, 0, r)
-	for i, n := range []int{9, 6} {
-		x := together(t, fmt.Sprint("x", i), "a", fmt.Sprint("b=", n))
-		x.Count, x.Weighted = n, true
+	for i, c := range []struct{ units, overtaken int }{{9, 18}, {6, 30}, {6, 40}, {6, 40}} {
+		x := together(t, fmt.Sprint("x", i), "a", fmt.Sprint("b=", c.units))
+		x.Count, x.Weighted = c.units, true
 		if leases, err := set.Acquire(0, x); err != nil || len(leases) != 2 {
-			t.Fatalf("%d of each: %v, %v", n, leases, err)
+			t.Fatalf("%d of each: %v, %v", c.units, leases, err)
 		}
 		set.Cancel(0, x.ID)
-	}
-	later := together(t, "later", "a", "b=6")
-	later.Count, later.Weighted = 6, true
-	must(t, set, 0, later) // 1.2, where 1 is left
-	must(t, set, 0, Request{ID: "all of a", Type: "a", Ask: Ask{Count: 10, Weighted: true}}, "a-3")
-	set.Cancel(0, "all of a")
-	if o := orderOf(t, set, 0, "r"); o.Overtaken != 40 || o.MayOvertake != 40 {
-		t.Errorf("%+v", o)
+		if o := orderOf(t, set, 0, "r"); o.Overtaken != c.overtaken || o.MayOvertake != 40 {
+			t.Errorf("%+v", o)
+		}
 	}
 	set.Cancel(0, "holder")
-	for _, id := range []string{"r", "later"} {
-		if st, _ := set.Status(0, id); st.State != StateGranted {
-			t.Errorf("%s: %+v", id, st)
-		}
+	if st, _ := set.Status(0, "r"); st.State != StateGranted {
+		t.Errorf("%+v", st)
 	}
 }
 

@@ -15,6 +15,7 @@ func (m *sim) audit() {
 	m.auditModel()
 	m.auditSnapshot(m.set.Snapshot())
 	m.auditPools()
+	m.auditRoom()
 	if got, want := m.set.usage, usageOf(m.set); !maps.Equal(got, want) {
 		m.failf("callers have %v, counted %v", want, got)
 	}
@@ -418,6 +419,9 @@ func (m *model) lasting(p *modelPool, r *modelRequest) string {
 // reasonHere is why r waits in p as p is now.
 func (m *model) reasonHere(p *modelPool, r *modelRequest) string {
 	first := p.first()
+	if r.active && !r.missed && (first == nil || stands(r, first)) {
+		first = r // another pool has no room for it
+	}
 	free := p.freeFor(r)
 	switch {
 	case r.pool == p && p.shuts(r) && !m.isKeyOfLease(p, r.Key):

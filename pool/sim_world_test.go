@@ -76,6 +76,30 @@ var thousands = world{
 	queue:        1_000,
 }
 
+// crowds has some hundred owners of which every second wants several pools, of which one is nearly always
+// full: long queues, of more than are looked at for each kind of request.
+var crowds = world{
+	name:   "crowds",
+	steps:  100_000,
+	some:   15_000,
+	owners: 400,
+	large:  20,
+	configs: []Config{
+		{Type: "install", Names: numbered("install", 20)},
+		{Type: "disk", Names: numbered("disk", 2)},
+		{Type: "tape", Names: numbered("tape", 5), LockDelay: s, Adapt: &Adapt{Floor: 3}},
+		{Type: "units", Units: 60, Unknown: 3, Cost: simCost, Overcommit: 4, Pace: 20 * time.Millisecond},
+	},
+	keys:         40,
+	pace:         100 * time.Millisecond,
+	lockDelay:    s,
+	elapse:       (*sim).milliseconds,
+	auditEvery:   300,
+	severalEvery: 2,
+	operateEvery: 4_000,
+	queue:        250,
+}
+
 // seconds is mostly short, and at times exactly until the next thing that is due, or just
 // before it.
 func (m *sim) seconds() time.Duration {

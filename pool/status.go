@@ -290,7 +290,7 @@ func (s *Set) totals(p *pool) PoolStatus {
 		InUse: p.inUse(), LockDelayed: p.locked, Waiting: len(p.queue), Following: p.following, Reserved: p.reservations(),
 		Lacks: p.lacks(), NextGrantIn: p.dueIn(s.now), MayOvertake: p.bound(),
 	}
-	if next, ok := p.next.first(); ok {
+	if next, ok := p.first(); ok {
 		st.Overtaken, _ = p.overtakes(next)
 	}
 	reports := p.limit.reports

@@ -232,6 +232,7 @@ func (g *ledger) deactivate(r *request) {
 
 // noteWaiter notes a change of r.
 func (g *ledger) noteWaiter(kind Kind, r *request) {
+	r.stored = formatPassed(r.passed)
 	w := r.waiter()
 	g.note(kind).Waiter = &w
 }

@@ -154,9 +154,7 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		return err
 	}
 	if proxy == "" {
-		if err := a.dryRun("no lease%s is taken", ofType(o.Type)); err != nil {
-			return err
-		}
+		a.dryRun("dry run: no lease%s is taken", ofType(o.Type))
 		return a.printHandle(o, handle, nil)
 	}
 	if o.Type == "" {

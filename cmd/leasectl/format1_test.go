@@ -91,7 +91,7 @@ var (
 		},
 		Waiters: []pool.Waiter{{
 			Request: pool.Request{ID: "W7", Type: "q", Owner: "me", Ask: format1Ask, TTL: time.Minute}, Units: 2, Arrival: 21, Arrived: 22, Follows: "X7",
-			PriorityNow: 5, Older: 23, Overtaken: 24, Passed: 25, AlsoUnits: "r=2", HoldsUntil: 26, KeptUntil: 27,
+			PriorityNow: 5, Older: 23, Overtaken: 24, Passed: "25 26", AlsoUnits: "r=2", HoldsUntil: 26, KeptUntil: 27,
 		}},
 		Locked:   []pool.Locked{{Name: "q-2", Type: "q", Units: 3, Key: "K", ReadsKey: true, Until: 31}},
 		Paced:    []pool.Pacing{{Type: "q", Generation: 18, Start: 32, Count: 2}},

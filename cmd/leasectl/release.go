@@ -140,9 +140,10 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		if a.proxy.unset() {
-			return a.releasesNothing("nothing is released")
+			a.dryRun("dry run: nothing is released")
+		} else {
+			a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
 		}
-		a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
 		return a.printReleased(nil)
 	}
 	if err != nil {
@@ -153,7 +154,8 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	if proxy == "" {
-		return a.releasesNothing("it would release %s", strings.Join(record.NamesInFile(), ", "))
+		a.dryRun("dry run: it would release %s", strings.Join(record.NamesInFile(), ", "))
+		return a.printReleased(nil)
 	}
 	a.holder.NoticeKeeper(handle, record)
 	if o.detach {
@@ -164,14 +166,6 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	return a.printReleased(released)
-}
-
-// releasesNothing is the dry run of a release.
-func (a *app) releasesNothing(format string, args ...any) error {
-	if err := a.dryRun(format, args...); err != nil {
-		return err
-	}
-	return a.printReleased(nil)
 }
 
 // releaseNames gives leases back by their names, without a handle.
@@ -188,9 +182,11 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	}
 	switch none := len(named.Names()) == 0; {
 	case a.proxy.unset() && none:
-		return a.releasesNothing("nothing is released")
+		a.dryRun("dry run: nothing is released")
+		return a.printReleased(nil)
 	case a.proxy.unset():
-		return a.releasesNothing("it would release %s", strings.Join(named.Names(), ", "))
+		a.dryRun("dry run: it would release %s", strings.Join(named.Names(), ", "))
+		return a.printReleased(nil)
 	case none:
 		return a.printReleased(nil)
 	case o.detach:
@@ -221,7 +217,8 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 		return usagef("--all: --owner is empty: name the owner whose leases are all to be released")
 	}
 	if a.proxy.unset() {
-		return a.releasesNothing("it would release all that %s holds and waits for", who)
+		a.dryRun("dry run: it would release all that %s holds and waits for", who)
+		return a.printReleased(nil)
 	}
 	all, err := a.holder.ReleaseAll(ctx, who)
 	if err != nil {

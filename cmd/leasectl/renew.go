@@ -56,7 +56,8 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case a.proxy.unset():
-		return a.dryRun("nothing is renewed")
+		a.dryRun("dry run: nothing is renewed")
+		return nil
 	}
 	ttl, err := a.holder.Renew(ctx, handle, record, o.ttl)
 	if err != nil {

@@ -59,7 +59,8 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	record, err := handle.Read()
 	switch {
 	case a.proxy.unset() && (errors.Is(err, fs.ErrNotExist) || err == nil && record.Proxy == ""):
-		return a.dryRun("nothing is resized")
+		a.dryRun("dry run: nothing is resized")
+		return nil
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
 	}

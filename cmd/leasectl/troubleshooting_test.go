@@ -98,20 +98,16 @@ type seenMessages struct {
 }
 
 // check looks on the page for the message of a leasectl that ended with code. It fails the scenario
-// if the message is missing and code is one of documentedCodes. Other commands end with 1 or 2 for the
+// if the message is missing and code is one of documentedCodes. Other commands end with 1 for the
 // errors for which exec ends with 125.
 func (s *seenMessages) check(ts *testscript.TestScript, code int, stderr string) {
 	mustBeThere := slices.Contains(documentedCodes, code)
-	messages := s.documented[code]
-	switch code {
-	case exitFailure:
-		messages = s.documented[exitExecFailure]
-	case exitExecFailure:
-		messages = slices.Concat(messages, s.documented[exitUnknownType])
+	if code == exitFailure {
+		code = exitExecFailure
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range messages {
+	for _, m := range s.documented[code] {
 		if m.pattern.MatchString(stderr) {
 			s.seen[m.text], mustBeThere = true, false
 		}

@@ -159,20 +159,17 @@ func measureSeveral(context.Context, *world) ([]result, error) {
 		{"one after the other", nil, true},
 		{"strict order (overtake: 0)", new(pool.Decimal), false},
 	}
-	var means, longests, ends []measure
+	var means, longests, severals, longestSeverals, ends []measure
 	for _, rule := range rules {
-		var mean, longest, over []float64
+		var mean, longest, several, longestSeveral, over []float64
 		for seed := range uint64(severalSeeds) {
 			jobs := jointJobs(seed, 0.9)
 			if _, err := simulateSeveral(jobs, rule.overtake, rule.oneByOne); err != nil {
 				return nil, err
 			}
-			sum, most := time.Duration(0), time.Duration(0)
-			for _, j := range jobs {
-				sum += j.starts - j.comes
-				most = max(most, j.starts-j.comes)
-			}
-			mean, longest = append(mean, (sum/severalJobs).Minutes()), append(longest, most.Minutes())
+			all, some := waitsOf(jobs, 1), waitsOf(jobs, 2)
+			mean, longest = append(mean, all.mean.Minutes()), append(longest, all.longest.Minutes())
+			several, longestSeveral = append(several, some.mean.Minutes()), append(longestSeveral, some.longest.Minutes())
 			jobs = jointJobs(seed, 1.5)
 			end, err := simulateSeveral(jobs, rule.overtake, rule.oneByOne)
 			if err != nil {
@@ -181,10 +178,33 @@ func measureSeveral(context.Context, *world) ([]result, error) {
 			over = append(over, float64(end)/float64(leastTime(jobs)))
 		}
 		means, longests, ends = append(means, median(rule.name, mean)), append(longests, median(rule.name, longest)), append(ends, median(rule.name, over))
+		severals, longestSeverals = append(severals, median(rule.name, several)), append(longestSeverals, median(rule.name, longestSeveral))
 	}
 	waits := resultOf("minutes that jobs wait which need 1 to 3 of 4 pools of 16, at 0.9 of what these bear, mean", number, means)
 	waits.budget(rules[1].name, atMost(0.5))
 	drained := resultOf("time until all are served at 1.5 of what the pools bear, over the bound of the busiest pool", number, ends)
 	drained.Limit = atMost(1.15)
-	return []result{waits, resultOf("… the longest", number, longests), drained}, nil
+	return []result{
+		waits, resultOf("… the longest", number, longests),
+		resultOf("… of those that need several, mean", number, severals), resultOf("… of those that need several, the longest", number, longestSeverals),
+		drained,
+	}, nil
+}
+
+// waiting is how long jobs waited.
+type waiting struct{ mean, longest time.Duration }
+
+// waitsOf returns how long those of jobs waited that need so many pools or more.
+func waitsOf(jobs []joint, pools int) waiting {
+	var w waiting
+	n := time.Duration(0)
+	for _, j := range jobs {
+		if len(j.pools) >= pools {
+			w.mean += j.starts - j.comes
+			w.longest = max(w.longest, j.starts-j.comes)
+			n++
+		}
+	}
+	w.mean /= max(n, 1)
+	return w
 }

@@ -17,7 +17,7 @@ func TestCommitAndLoadQueue(t *testing.T) {
 		Request: pool.Request{ID: "full", Type: "t", Ask: pool.Ask{Count: 2, Items: 8, HasItems: true, Weighted: true, Key: "k", Coalesce: pool.Latest, Variant: "v", Priority: -4, Overcommit: true, Also: "b\nc=2"}, Owner: "red\x00me", TTL: time.Hour},
 		Units:   3, Follows: "s",
 		Arrival: 7, Arrived: 3, HoldsUntil: 5, KeptUntil: 6,
-		PriorityNow: 9, Older: 2, Overtaken: 288, Passed: 1_500_000_000, AlsoUnits: "b=4\nc=2",
+		PriorityNow: 9, Older: 2, Overtaken: 288, Passed: "1500000000 0 7", AlsoUnits: "b=4\nc=2",
 	}
 	waiter := func(id string, arrival uint64) *pool.Waiter {
 		return &pool.Waiter{Request: pool.Request{ID: id, Type: "t", Ask: pool.Ask{Count: 1}, TTL: 1}, Units: 1, Arrival: arrival, Arrived: 2}

@@ -218,7 +218,7 @@ func TestCommitAndLoad(t *testing.T) {
 	leadtest.Commit(t, l, pool.Change{Kind: pool.NameReserved, Reserved: &pool.Reserved{Reservation: reserved}})
 	several := pool.Waiter{Request: pool.Request{ID: "several", Type: "t", Ask: pool.Ask{Count: 1, Also: "u\nv=2"}}, Units: 1, Arrival: 1, AlsoUnits: "u=3\nv=2"}
 	leadtest.Commit(t, l, pool.Change{Kind: pool.Queued, Waiter: &several})
-	several.AlsoUnits, several.Passed = "u=1\nv=2", 5
+	several.AlsoUnits, several.Passed = "u=1\nv=2", "5 0 1"
 	leadtest.Commit(t, l, pool.Change{Kind: pool.Recounted, Waiter: &several})
 	if err := l.Close(); err != nil {
 		t.Error(err)

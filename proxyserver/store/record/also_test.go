@@ -29,7 +29,7 @@ func TestSeveralComeBack(t *testing.T) {
 		}
 	}
 	got, want := table.snapshot(t), set.Snapshot()
-	if len(got.Waiters) != 1 || got.Waiters[0] != want.Waiters[0] || got.Waiters[0].Passed == 0 || got.Waiters[0].AlsoUnits != "b=1" {
+	if len(got.Waiters) != 1 || got.Waiters[0] != want.Waiters[0] || got.Waiters[0].Passed == "" || got.Waiters[0].AlsoUnits != "b=1" {
 		t.Errorf("waiters %+v, want %+v", got.Waiters, want.Waiters)
 	}
 	if len(got.Leases) != 3 {

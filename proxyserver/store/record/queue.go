@@ -41,7 +41,7 @@ type waiterRecord struct {
 	PriorityNow int           `json:"priority_now,omitempty"`
 	Older       time.Duration `json:"older,omitempty"`
 	Overtaken   int           `json:"overtaken,omitempty"`
-	Passed      int           `json:"passed,omitempty"`
+	Passed      string        `json:"passed,omitempty"`
 	AlsoUnits   string        `json:"also_units,omitempty"` // a type a line
 }
 
