@@ -16,9 +16,12 @@ const (
 	// DefaultMaxWaiters bounds memory: 10,000 waiters are more jobs than any
 	// pool serves in a day.
 	DefaultMaxWaiters = 10_000
-	// MaxCapacity is the most names that a pool may have, the most leases of a counted pool that are
-	// held at once, which bounds memory, and so the most leases that one request gets.
+	// MaxCapacity is the most names that a pool may have, and the most leases of a counted pool that are
+	// held at once, which bounds memory.
 	MaxCapacity = 100_000
+	// maxMadeUp is the most leases of a counted pool that one request gets, which bounds how long a
+	// grant keeps others waiting. Only clients that cannot say units of a lease ask for more than one.
+	maxMadeUp = 1000
 )
 
 // Config is one pool. It needs a Type, and either Names or Units. A pool with Names is listed:

@@ -121,8 +121,8 @@ func (p *pool) neverServes(r *request) error {
 		return ErrOneName
 	case r.Name != "" && (r.slot == nil || r.slot.pool != p):
 		return ErrNotInPool
-	case p.leasesFor(r) > MaxCapacity:
-		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.leasesFor(r), MaxCapacity)
+	case p.counted() && p.leasesFor(r) > maxMadeUp:
+		return fmt.Errorf("%w: %d leases of one unit asked for, and a request gets %d at the most", ErrTooMany, p.leasesFor(r), maxMadeUp)
 	case r.Overcommit && !p.counted():
 		return ErrNamesOvercommit
 	case r.Overcommit && p.Overcommit == 0:

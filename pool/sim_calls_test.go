@@ -201,6 +201,8 @@ func (m *sim) expectAcquire(r *modelRequest, q Request, queue bool) error {
 		return ErrOneName
 	case q.Name != "" && (m.names[q.Name] == nil || m.names[q.Name].pool != p):
 		return ErrNotInPool
+	case p.Units > 0 && !q.Weighted && q.Count > maxMadeUp:
+		return ErrTooMany
 	case q.Overcommit && p.Overcommit == 0:
 		return ErrNoOvercommit
 	}

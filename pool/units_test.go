@@ -263,11 +263,10 @@ func TestListedBecomesCounted(t *testing.T) {
 	}
 }
 
-// A request for more names than one pool may have is refused: a counted pool does not make up
-// more, and they would not fit in one answer.
+// A counted pool makes up no more than maxMadeUp names for a request.
 func TestTooManyMadeUpNames(t *testing.T) {
 	set := counted(t, MaxUnits)
-	refuse(t, set, 0, Request{ID: "v1", Type: "t", Ask: Ask{Count: MaxCapacity + 1}}, ErrTooMany)
+	refuse(t, set, 0, Request{ID: "v1", Type: "t", Ask: Ask{Count: maxMadeUp + 1}}, ErrTooMany)
 	must(t, set, 0, weighs("weighs", MaxUnits), "t-1")
 }
 
@@ -284,8 +283,11 @@ func TestLeasesOfACountedPool(t *testing.T) {
 	}
 
 	set := counted(t, MaxUnits)
-	if leases, err := set.Acquire(0, Request{ID: "all", Type: "t", Ask: Ask{Count: MaxCapacity}}); err != nil || len(leases) != MaxCapacity {
-		t.Fatalf("%d leases, %v", len(leases), err)
+	for i := range MaxCapacity / maxMadeUp {
+		leases, err := set.Acquire(0, Request{ID: fmt.Sprint("many", i), Type: "t", Ask: Ask{Count: maxMadeUp}})
+		if err != nil || len(leases) != maxMadeUp {
+			t.Fatalf("%d leases, %v", len(leases), err)
+		}
 	}
 	must(t, set, 0, weighs("w", 1))
 	if st, _ := set.Status(0, "w"); st.Reason != "full" || st.Place != 1 {

@@ -28,9 +28,26 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	if p.keepsNone && p.Anonymous && !p.Try {
 		p.refuseToWait, p.Try = true, true
 	}
-	out := t.acquire(r.Context(), &p.acquireRequest)
+	out := h.awaitAcquire(c, r, t, &p.acquireRequest)
 	h.acquires.end(c.id)
 	h.concludeAcquire(w, r, t, p, h.askAgain(c, r, t, p, out))
+}
+
+// awaitAcquire blocks until q has an outcome, its slice is over, or its client has gone.
+func (h *handler) awaitAcquire(c caller, r *http.Request, t *term, q *acquireRequest) outcome {
+	room := q.room()
+	if !h.bodies.take(c.id, room) {
+		return outcome{err: errLarge}
+	}
+	out, wait := t.begin(q)
+	h.bodies.giveBack(c.id, room)
+	if wait == nil {
+		return out
+	}
+	h.calls.wait(c.id)
+	out = t.await(r.Context(), q, wait)
+	h.calls.wake(c.id)
+	return out
 }
 
 // askAgainAfter is the shortest wait after which a caller is asked again who it is.

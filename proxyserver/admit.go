@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -68,21 +69,33 @@ func withConn(ctx context.Context, conn net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, conn)
 }
 
+// errCalls refuses a call whose caller has more than its share of the connections.
+var errCalls = errors.New("this caller has too many calls under way: try again soon")
+
 // known notes that the sender of r is known, by the id of the caller: its connection is busy until the answer, and it may
 // take its time for the body. Until then the connection may be closed for another one; if it was,
-// known ends the call.
-func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) {
+// known ends the call. It returns errCalls if the caller has too many calls under way.
+func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) error {
+	if !h.calls.begin(caller, h.connections.Most()) {
+		w.Header().Set("Connection", "close")
+		return errCalls
+	}
+	if a, ok := w.(*answerWriter); ok {
+		a.caller = caller
+	}
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && !h.connections.Admit(conn) {
 		panic(http.ErrAbortHandler)
 	}
 	boundBody(w, r, bodyTime)
 	h.bodies.countBody(r, caller)
 	w.Header().Del("Connection")
+	return nil
 }
 
 // answered notes that r was answered. If its connection is closed now, which may take a while, it may be
 // closed for another one.
-func (h *handler) answered(w http.ResponseWriter, r *http.Request) {
+func (h *handler) answered(w *answerWriter, r *http.Request) {
+	h.calls.end(w.caller)
 	giveBackBody(r)
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && w.Header().Get("Connection") == "close" {
 		h.connections.Answered(conn)
@@ -94,7 +107,10 @@ func (h *handler) answered(w http.ResponseWriter, r *http.Request) {
 func (h *handler) admit(w http.ResponseWriter, r *http.Request) (c caller, ok bool) {
 	c, refusal := h.identify(r)
 	if refusal == nil {
-		h.known(c.id, w, r)
+		if err := h.known(c.id, w, r); err != nil {
+			unavailable(w, err)
+			return caller{}, false
+		}
 		return c, true
 	}
 	h.refuse(w, r, refusal)

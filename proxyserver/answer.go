@@ -22,6 +22,7 @@ type answerWriter struct {
 	call    string        // id of the call; empty: none
 	storeID func() string // empty: not known yet
 	begun   bool
+	caller  string    // id of the caller whose call counts; empty: of none
 	writeBy time.Time // by when the answer must be read, if a handler said so; else zero
 }
 

@@ -19,7 +19,10 @@ const (
 	mostBodiesOfOne = mostBodies / 4
 )
 
-var errBodies = errors.New("too many large bodies come at once: try again soon")
+var (
+	errBodies = errors.New("too many large bodies come at once: try again soon")
+	errLarge  = fmt.Errorf("%w: too many calls for many leases at once", pool.ErrQueueFull)
+)
 
 // bodies counts the bytes of the large bodies of calls under way, as far as these announce them.
 type bodies struct {
@@ -30,6 +33,9 @@ type bodies struct {
 
 // take reports whether n more bytes of a caller have room, and counts them then.
 func (b *bodies) take(caller string, n int64) bool {
+	if n == 0 {
+		return true
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.all+n > mostBodies || b.of[caller]+n > mostBodiesOfOne {
@@ -45,6 +51,9 @@ func (b *bodies) take(caller string, n int64) bool {
 
 // giveBack is the counterpart of take.
 func (b *bodies) giveBack(caller string, n int64) {
+	if n == 0 {
+		return
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.all -= n
@@ -83,6 +92,18 @@ func (b *bodies) countBody(r *http.Request, caller string) {
 		body.giveBack = func() { b.giveBack(caller, size) }
 	}
 	r.Body = body
+}
+
+// bytesOfLease is about what a lease takes, from when it is granted until it is stored.
+const bytesOfLease = 1 << 10
+
+// room returns how many bytes q counts among the large bodies while it is decided, if it asks for
+// many leases: of a counted pool there are always more, however many others ask at once.
+func (q *acquireRequest) room() int64 {
+	if n := int64(q.Count); !q.Weighted && n > usualBody/bytesOfLease {
+		return min(n, mostBodiesOfOne/bytesOfLease) * bytesOfLease
+	}
+	return 0
 }
 
 func giveBackBody(r *http.Request) {

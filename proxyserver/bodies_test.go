@@ -100,3 +100,28 @@ func TestMemoryOfBodies(t *testing.T) {
 		}
 	})
 }
+
+// A request for many leases takes part of the memory for large bodies while it is decided, and not while it
+// waits: of a counted pool there are always more.
+func TestMemoryOfManyLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, red, _, _ := startWithTokens(t, Options{Pools: []pool.Config{{Type: "m", Units: 1000}}})
+		bodies := &p.server.handler.bodies
+		red.acquire("type=m&count=900")
+		waits := red.later(t.Context(), "type=m&count=900&wait=1s&request_id=waits")
+		synctest.Wait()
+		if bodies.all != 0 {
+			t.Errorf("%d bytes count, and a call waits", bodies.all)
+		}
+		if r := <-waits; r.status != 500 {
+			t.Errorf("it waited: %d %s", r.status, r.body)
+		}
+		bodies.take(pool.CallerID("red", ""), mostBodiesOfOne)
+		if r := red.acquire("type=m&count=90"); r.status != 503 || !strings.Contains(r.body, leaseapi.TextExhausted) {
+			t.Errorf("for many: %d %s", r.status, r.body)
+		}
+		if r := red.acquire("type=m&count=4"); r.status != 200 {
+			t.Errorf("for few: %d %s", r.status, r.body)
+		}
+	})
+}

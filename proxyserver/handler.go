@@ -29,6 +29,7 @@ type handler struct {
 	refusals refusalLog
 	bodies   bodies
 	acquires acquires
+	calls    calls
 	warnings warnings
 	ui       *ui.UI
 

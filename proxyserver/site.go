@@ -17,8 +17,8 @@ type site struct{ h *handler }
 
 func (s site) CheckOrigin(r *http.Request) error { return s.h.checkPageOrigin(r) }
 
-func (s site) Known(by auth.Token, w http.ResponseWriter, r *http.Request) {
-	s.h.known(by.Caller().ID(), w, r)
+func (s site) Known(by auth.Token, w http.ResponseWriter, r *http.Request) error {
+	return s.h.known(by.Caller().ID(), w, r)
 }
 
 func (s site) ReadBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, bool) {

@@ -25,18 +25,12 @@ var (
 // keeps its place between slices.
 const crowdedSlice = time.Second
 
-// acquire blocks until r has an outcome, the slice is over, or ctx ends. The outcome is
-// durable; with errSlice r is still queued.
-func (t *term) acquire(ctx context.Context, r *acquireRequest) outcome {
-	ask := t.ask
+// begin returns the outcome of r, or, if r must wait, the call that waits for it.
+func (t *term) begin(r *acquireRequest) (out outcome, c call) {
 	if t.lastWaits.Load() {
-		ask = t.askAside
+		return t.askAside(r)
 	}
-	out, c := ask(r)
-	if c == nil {
-		return out
-	}
-	return t.await(ctx, r, c)
+	return t.ask(r)
 }
 
 // askAside is ask on the stack of another goroutine, for an r that will probably wait.
@@ -57,7 +51,7 @@ func (t *term) askAside(r *acquireRequest) (out outcome, c call) {
 	return out, c
 }
 
-// ask returns the outcome of r, or, if r must wait, the call that waits for it.
+// ask is begin on this stack.
 func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	known := true // it has waited before, since this server began
 	err := t.do(func(set *pool.Set, now time.Duration) {
@@ -116,7 +110,7 @@ func (t *term) waitOf(r *acquireRequest, waited time.Duration) time.Duration {
 }
 
 // await waits for the outcome of c until the client goes, or until the slice or the whole
-// wait is over.
+// wait is over. The outcome is durable; with errSlice r is still queued.
 func (t *term) await(ctx context.Context, r *acquireRequest, c call) outcome {
 	limit := r.wait
 	if !r.Anonymous {

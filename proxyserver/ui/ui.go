@@ -40,8 +40,8 @@ type Server interface {
 	// does.
 	CheckOrigin(r *http.Request) error
 	// Known notes that the sender of r is known. Until then its connection may be closed at any
-	// time, and its body must come at once.
-	Known(by auth.Token, w http.ResponseWriter, r *http.Request)
+	// time, and its body must come at once. It returns an error if the sender has too many calls under way.
+	Known(by auth.Token, w http.ResponseWriter, r *http.Request) error
 	// ReadBody reads the body of r, in bounded time, and of at most so many bytes. It answers an
 	// error itself; then ok is false.
 	ReadBody(w http.ResponseWriter, r *http.Request, most int64) (body []byte, ok bool)
@@ -163,7 +163,11 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.askForToken(w, r)
 		return
 	}
-	u.server.Known(user, w, r)
+	if err := u.server.Known(user, w, r); err != nil {
+		w.Header().Set("Retry-After", retryAfter)
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
 	switch op, isOperation := operationAt(r.URL.Path); {
 	case isOperation:
 		u.serveOperation(user, op, w, r)

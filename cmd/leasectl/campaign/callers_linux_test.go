@@ -45,17 +45,17 @@ func attacks() map[string]func() (target, body string) {
 	}
 	return map[string]func() (string, string){
 		"ids":              ids(100, leaseapi.MaxRequestID),
-		"too many ids":     ids(40_000, 20),
+		"too many ids":     always(ids(40_000, 20)()),
 		"nothings":         always(leaseapi.PathRenew, `{"leases":`+list("{}", 300_000)+`}`),
 		"renewals":         always(leaseapi.PathRenew, `{"leases":`+list(`{"name":"`+strings.Repeat("x", 30)+`","generation":1}`, 16_000)+`}`),
 		"the same again":   always(leaseapi.PathRelease, `{"delay":"1h","leases":`+list(`{"name":"q-0","generation":1}`, 16_000)+`}`),
-		"leases of a unit": always(leaseapi.PathAcquire+"?type=mem&count=30000", ""),
+		"leases of a unit": always(leaseapi.PathAcquire+"?type=mem&count=1000", ""),
 		"logins":           always("/ui/login", ""),
 	}
 }
 
-// TestCallersCampaign lets jobs with a token, of one pool and of all, do their worst: 40 at once. The rest is
-// as in TestStrangersCampaign; the store stays below 100 MiB, and a session of another caller stays.
+// TestCallersCampaign lets jobs with a token, of one pool and of all, do their worst: 40 at once, and half of
+// their calls leave before they are answered. The rest is as in TestStrangersCampaign; the store stays below 100 MiB, and a session of another caller stays.
 //
 //	go test -run TestCallersCampaign -callers-for 1m -timeout 1h ./cmd/leasectl/campaign
 func TestCallersCampaign(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCallersCampaign(t *testing.T) {
 				all = append(all, s.attackers(secret, attack, attackers/len(attacks()))...)
 			}
 		}
-		s.storm(t, 2*time.Second, clitest.Patience, 0, all)
+		s.storm(t, shortStorm, clitest.Patience, shortPercent, all)
 		s.checkStore(t)
 		return
 	}
@@ -98,7 +98,11 @@ func (s *besieged) attackers(secret string, attack func() (target, body string),
 
 // attack sends one call, whatever its answer.
 func (s *besieged) attack(ctx context.Context, secret string, attack func() (target, body string)) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	stays := 10 * time.Second
+	if rand.IntN(2) == 0 {
+		stays = rand.N(100 * time.Millisecond)
+	}
+	ctx, cancel := context.WithTimeout(ctx, stays)
 	defer cancel()
 	target, body := attack()
 	contentType := "application/json"

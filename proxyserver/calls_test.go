@@ -54,3 +54,63 @@ func TestWaitsOfOneCallerLeaveRoom(t *testing.T) {
 		}
 	})
 }
+
+// A caller whose calls take long, as where clients leave and come again, leaves the others connections.
+// Its calls that wait do not count, so its renewals go on.
+func TestCallsOfOneCallerLeaveRoom(t *testing.T) {
+	const most = 16 // two for callers that have more than others
+	var c calls
+	begun := 0
+	for ; begun < 100 && c.begin("red", most); begun++ {
+	}
+	if begun != 14 {
+		t.Errorf("alone it has %d calls under way", begun)
+	}
+	if !c.begin("blue", most) {
+		t.Error("another caller has none")
+	}
+	if c.begin("blue", most) {
+		t.Error("the other has more than its share")
+	}
+	for range begun {
+		c.wait("red")
+	}
+	if !c.begin("red", most) {
+		t.Error("its calls wait, and it has no other")
+	}
+	for range begun {
+		c.wake("red")
+		c.end("red")
+	}
+	c.end("red")
+	c.end("blue")
+	if c.all != 0 || len(c.of) != 0 {
+		t.Errorf("%d calls count that have ended, of %v", c.all, c.of)
+	}
+}
+
+// Who has too many calls under way is refused before a body is read, on the wire and on the page, and the
+// refusal counts nowhere.
+func TestTooManyCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 8
+		p, red, _, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}, maxConnections: most})
+		calls := &p.server.handler.calls
+		for range 7 {
+			calls.begin(pool.CallerID("red", ""), most)
+		}
+		if r := red.do("POST", leaseapi.PathRenew, `{}`); r.status != 503 || r.header.Get("Retry-After") == "" || !strings.Contains(r.body, errCalls.Error()) {
+			t.Errorf("a call: %d %s", r.status, r.body)
+		}
+		if calls.all != 7 {
+			t.Errorf("%d calls count, and 7 are under way", calls.all)
+		}
+		for range 7 {
+			calls.end(pool.CallerID("red", ""))
+		}
+		red.granted("type=q")
+		if calls.all != 0 || len(calls.of) != 0 {
+			t.Errorf("%d calls count that are answered", calls.all)
+		}
+	})
+}
