@@ -179,7 +179,7 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || r.Owner != l.record.Owner || tells {
 		return false, nil
 	}
-	if len(url.QueryEscape(leaseapi.FormatReplaces(lockfile.Wire(r.Leases)))) > maxSwapText {
+	if len(r.Leases) > leaseapi.MaxReplaces || len(url.QueryEscape(leaseapi.FormatReplaces(lockfile.Wire(r.Leases)))) > maxSwapText {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)

@@ -140,7 +140,7 @@ const (
 	MaxKey       = 255     // bytes of a key
 	MaxVariant   = 255     // bytes of a variant
 	MaxItems     = 1 << 30 // of an acquire or a resize
-	MaxReplaces  = 10_000  // leases that one acquire replaces; a request line has room for fewer
+	MaxReplaces  = 400     // leases that one acquire replaces: those of real names and generations that go into a request line
 	MaxPriority  = 100     // and the least is the same below zero
 )
 

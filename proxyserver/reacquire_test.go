@@ -288,3 +288,27 @@ func TestKnownForAfterARestart(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A wait keeps nothing of what it replaces: with many leases that had ended before, it is answered at
+// once, and waits when it comes back.
+func TestManyReplaced(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}})
+		p.granted("type=q&request_id=held")
+		var many []leaseapi.Lease
+		for i := range leaseapi.MaxReplaces {
+			many = append(many, leaseapi.Lease{Name: num(uint64(i)), Generation: 1})
+		}
+		begin := time.Now()
+		query := "type=q&request_id=r&wait=1h" + replacing(many...)
+		if got := decode[leaseapi.Queued](t, p.acquire(query), 202); len(got.Stale) != len(many) || time.Since(begin) > 0 {
+			t.Errorf("%d are stale after %v", len(got.Stale), time.Since(begin))
+		}
+		if got := decode[leaseapi.Queued](t, p.acquire(query), 202); len(got.Stale) != 0 || got.Place != 1 || time.Since(begin) != leaseapi.SliceTime {
+			t.Errorf("again: %d are stale, place %d, after %v", len(got.Stale), got.Place, time.Since(begin))
+		}
+		if r := p.acquire("type=q&request_id=s" + replacing(append(many, many[0])...)); r.status != 400 {
+			t.Errorf("more: %d %s", r.status, r.body)
+		}
+	})
+}

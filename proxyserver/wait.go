@@ -21,6 +21,10 @@ var (
 	errNotLetIn = errors.New("the caller may no longer have the lease that it waited for")
 )
 
+// mostStale is how many stale leases a wait keeps until its answer. With more it is answered at once, and
+// there are none when it comes back.
+const mostStale = 16
+
 // crowdedSlice is the longest slice while there are too many connections. A request
 // keeps its place between slices.
 const crowdedSlice = time.Second
@@ -54,6 +58,8 @@ func (t *term) askAside(r *acquireRequest) (out outcome, c call) {
 // ask is begin on this stack.
 func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	known := true // it has waited before, since this server began
+	replaces := r.replaces
+	r.replaces = nil // a wait keeps none of them
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
@@ -67,10 +73,10 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 				return
 			}
 		}
-		if r.replaces == nil {
+		if replaces == nil {
 			out.leases, out.err = set.Acquire(now, r.Request)
 		} else {
-			out.leases, r.stale, out.err = set.Reacquire(now, r.Request, r.replaces)
+			out.leases, r.stale, out.err = set.Reacquire(now, r.Request, replaces)
 		}
 		if out.err == nil && out.leases == nil {
 			c = make(call, 1)
@@ -118,7 +124,7 @@ func (t *term) await(ctx context.Context, r *acquireRequest, c call) outcome {
 		if r.crowded {
 			limit = min(limit, crowdedSlice)
 		}
-		if r.keepsNone {
+		if r.keepsNone || len(r.stale) > mostStale {
 			limit = 0
 		}
 	}
