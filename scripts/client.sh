@@ -65,7 +65,7 @@ lease__acquire() {
     lease__fail lease__acquire "--priority $lease__priority: want a whole number from -100 to 100"
     return 1
   fi
-  if [[ -z ${LEASE_PROXY_SERVER_URL-} ]]; then
+  if [[ -z ${LEASE_PROXY_SERVER_URL-} && -z ${LEASECTL_REQUIRED-} ]]; then
     printf 'LEASE_PROXY_SERVER_URL-not-set-dry-run-mode\n'
     return 0
   fi
@@ -128,7 +128,7 @@ lease__release() {
     return 1
   fi
   lease__sleep || return 1
-  if [[ -z ${LEASE_PROXY_SERVER_URL-} ]]; then
+  if [[ -z ${LEASE_PROXY_SERVER_URL-} && -z ${LEASECTL_REQUIRED-} ]]; then
     lease__dry_release
     return
   fi

@@ -154,7 +154,9 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		return err
 	}
 	if proxy == "" {
-		a.dryRun("dry run: no lease%s is taken", ofType(o.Type))
+		if err := a.dryRun("no lease%s is taken", ofType(o.Type)); err != nil {
+			return err
+		}
 		return a.printHandle(o, handle, nil)
 	}
 	if o.Type == "" {

@@ -115,9 +115,15 @@ func (a *app) Waiting(w *holder.Wait) (stop func()) {
 	return showWait(w, a.messages)
 }
 
-// dryRun says that no proxy is set, and what the command does instead.
-func (a *app) dryRun(format string, args ...any) {
-	a.Notef("no proxy is set (--proxy or $%s): %s", proxyVariable, fmt.Sprintf(format, args...))
+const noProxy = "no proxy is set (--proxy or $" + proxyVariable + ")"
+
+// dryRun says that no proxy is set, and what the command does instead. With --required that is wrong usage.
+func (a *app) dryRun(format string, args ...any) error {
+	if a.proxy.required {
+		return usagef(noProxy + ", and --required demands one")
+	}
+	a.Notef(noProxy+": dry run: %s", fmt.Sprintf(format, args...))
+	return nil
 }
 
 // print writes data for scripts to stdout. A failed write must fail the command, or the

@@ -155,7 +155,12 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 	}
 	var request holder.Request
 	if a.proxy.unset() {
-		a.dryRun("dry run: %s runs without a lease", args[0])
+		if err := a.dryRun("%s runs without a lease", args[0]); err != nil {
+			return execError{err}
+		}
+		if a.quiet { // which must not hide that nothing is locked
+			a.Failf(noProxy+": %s runs without a lease", args[0])
+		}
 	} else if request, err = o.take.request(handle); err != nil {
 		return execError{err}
 	}

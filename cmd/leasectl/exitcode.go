@@ -61,7 +61,7 @@ var exitTable = []struct {
 var exitMeanings = [][2]string{
 	{"0", "done"},
 	{"1", "failed"},
-	{"2", "the proxy has no such lease type, or no such name"},
+	{"2", "the proxy has no such lease type, or no such name (exec: 125)"},
 	{"64", "wrong usage: the message names the flag, the value and what is allowed"},
 	{"69", "the proxy does not answer (for 30 s, a minute if something accepts its connections, or the wait timeout if that is shorter), or is too old for what was asked: nothing was sent"},
 	{"74", "serve: the store failed, or cannot be opened (full disk, I/O error; damaged, removed, replaced, in use, of a newer format, as it was before some commits)"},
@@ -86,7 +86,11 @@ func exitStatus(err error) int {
 		return 128 + int(sig.Signal)
 	}
 	for _, row := range exitTable {
-		if errors.Is(err, row.err) {
+		switch {
+		case !errors.Is(err, row.err):
+		case row.code == exitUnknownType && errors.Is(err, errExec):
+			return exitExecFailure // of commands such as diff and terraform plan 2 is the answer
+		default:
 			return row.code
 		}
 	}

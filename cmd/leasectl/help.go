@@ -18,7 +18,7 @@ var flagGroupsOf = []struct{ heading, flags string }{
 	{"Signals", "grace-period parent-death"},
 	{"Account", "in-log throttled-match throttled-on"},
 	{otherFlags, ""},
-	{"Proxy", "proxy pool owner token-file token-from ca"},
+	{"Proxy", "proxy required pool owner token-file token-from ca"},
 	{"Output", "output quiet verbose help version"},
 }
 

@@ -16,6 +16,7 @@ type proxyOptions struct {
 	tokenFile string
 	tokenFrom string
 	ca        string
+	required  bool      // that a proxy is set
 	pools     poolFlags // of the server to start
 
 	poolsGiven, tokenFileGiven, tokenFromGiven bool // on the command line
@@ -36,7 +37,8 @@ func (o *proxyOptions) bind(flags *pflag.FlagSet) {
 			o.url = s
 			return nil
 		},
-	}, "proxy", "lease proxy: http://…, https://…, unix:///socket, or local to start one here; URL,URL,… if several servers share their leases; also $"+proxyVariable+"; unset is a dry run")
+	}, "proxy", "lease proxy: http://…, https://…, unix:///socket, or local to start one here; URL,URL,… if several servers share their leases; also $"+proxyVariable+"; unset is a dry run, unless --required")
+	flags.BoolVar(&o.required, "required", false, "without a proxy fail, instead of a dry run")
 	flags.Var(&o.pools, "pool", "a pool of N leases named TYPE-0 and so on, for serve or the proxy that --proxy local starts; may be repeated")
 	flags.StringVar(&o.tokenFile, "token-file", "", "file with the token that the proxy asks for; read again whenever it changes")
 	flags.StringVar(&o.tokenFrom, "token-from", "", "what gives that token, again before it ends: github (the runner; github:AUDIENCE for another audience than leasectl), or a COMMAND for sh that prints one")

@@ -140,10 +140,9 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
 		if a.proxy.unset() {
-			a.dryRun("dry run: nothing is released")
-		} else {
-			a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
+			return a.releasesNothing("nothing is released")
 		}
+		a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
 		return a.printReleased(nil)
 	}
 	if err != nil {
@@ -154,8 +153,7 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	if proxy == "" {
-		a.dryRun("dry run: it would release %s", strings.Join(record.NamesInFile(), ", "))
-		return a.printReleased(nil)
+		return a.releasesNothing("it would release %s", strings.Join(record.NamesInFile(), ", "))
 	}
 	a.holder.NoticeKeeper(handle, record)
 	if o.detach {
@@ -166,6 +164,14 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		return err
 	}
 	return a.printReleased(released)
+}
+
+// releasesNothing is the dry run of a release.
+func (a *app) releasesNothing(format string, args ...any) error {
+	if err := a.dryRun(format, args...); err != nil {
+		return err
+	}
+	return a.printReleased(nil)
 }
 
 // releaseNames gives leases back by their names, without a handle.
@@ -182,11 +188,9 @@ func (a *app) releaseNames(ctx context.Context, o *releaseOptions) error {
 	}
 	switch none := len(named.Names()) == 0; {
 	case a.proxy.unset() && none:
-		a.dryRun("dry run: nothing is released")
-		return a.printReleased(nil)
+		return a.releasesNothing("nothing is released")
 	case a.proxy.unset():
-		a.dryRun("dry run: it would release %s", strings.Join(named.Names(), ", "))
-		return a.printReleased(nil)
+		return a.releasesNothing("it would release %s", strings.Join(named.Names(), ", "))
 	case none:
 		return a.printReleased(nil)
 	case o.detach:
@@ -217,8 +221,7 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 		return usagef("--all: --owner is empty: name the owner whose leases are all to be released")
 	}
 	if a.proxy.unset() {
-		a.dryRun("dry run: it would release all that %s holds and waits for", who)
-		return a.printReleased(nil)
+		return a.releasesNothing("it would release all that %s holds and waits for", who)
 	}
 	all, err := a.holder.ReleaseAll(ctx, who)
 	if err != nil {

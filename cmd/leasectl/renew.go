@@ -56,8 +56,7 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case a.proxy.unset():
-		a.dryRun("dry run: nothing is renewed")
-		return nil
+		return a.dryRun("nothing is renewed")
 	}
 	ttl, err := a.holder.Renew(ctx, handle, record, o.ttl)
 	if err != nil {

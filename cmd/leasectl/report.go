@@ -97,8 +97,10 @@ func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, e
 	}
 	switch {
 	case err != nil:
+	case proxy == "" && a.proxy.required:
+		err = a.dryRun("nothing is reported")
 	case proxy == "":
-		why = "no proxy is set (--proxy or $" + proxyVariable + ")"
+		why = noProxy
 	case r.RequestID == "" && missing:
 		why = "handle " + handle.Path() + " does not exist"
 	case r.RequestID == "":

@@ -59,8 +59,7 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	record, err := handle.Read()
 	switch {
 	case a.proxy.unset() && (errors.Is(err, fs.ErrNotExist) || err == nil && record.Proxy == ""):
-		a.dryRun("dry run: nothing is resized")
-		return nil
+		return a.dryRun("nothing is resized")
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
 	}

@@ -228,7 +228,7 @@ func (a *app) prepare(cmd *cobra.Command) error {
 	if err := a.proxy.chooseToken(); err != nil {
 		return err
 	}
-	for _, pair := range mistypedVariables(cmd.Flags(), os.Environ()) {
+	for _, pair := range mistypedVariables(cmd.Flags(), os.Environ(), a.proxy.unset()) {
 		a.Failf("the variable %s means nothing: did you mean %s", pair[0], pair[1])
 	}
 	a.openHolder()

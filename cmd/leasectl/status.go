@@ -65,17 +65,16 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 		a.Notef("%s: there is nothing to show", o.whyNoHandle)
 		return nil
 	}
-	if o.watch && !a.proxy.unset() {
+	if a.proxy.unset() && o.handle == "" {
+		return usagef(noProxy + ": there is nothing to show")
+	}
+	if o.watch {
 		return a.watchStatus(ctx, o.typ)
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	if o.handle != "" {
 		return a.handleStatus(ctx, o.handle)
-	}
-	if a.proxy.unset() {
-		a.dryRun("there is nothing to show")
-		return nil
 	}
 	all, err := a.askPoolsOf(ctx, a.proxy.url, o.typ)
 	if err != nil {

@@ -98,16 +98,20 @@ type seenMessages struct {
 }
 
 // check looks on the page for the message of a leasectl that ended with code. It fails the scenario
-// if the message is missing and code is one of documentedCodes. Other commands end with 1 for the
+// if the message is missing and code is one of documentedCodes. Other commands end with 1 or 2 for the
 // errors for which exec ends with 125.
 func (s *seenMessages) check(ts *testscript.TestScript, code int, stderr string) {
 	mustBeThere := slices.Contains(documentedCodes, code)
-	if code == exitFailure {
-		code = exitExecFailure
+	messages := s.documented[code]
+	switch code {
+	case exitFailure:
+		messages = s.documented[exitExecFailure]
+	case exitExecFailure:
+		messages = slices.Concat(messages, s.documented[exitUnknownType])
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, m := range s.documented[code] {
+	for _, m := range messages {
 		if m.pattern.MatchString(stderr) {
 			s.seen[m.text], mustBeThere = true, false
 		}

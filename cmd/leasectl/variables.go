@@ -79,13 +79,21 @@ func namingVariables(flags *pflag.FlagSet, err error) error {
 
 // mistypedVariables returns each variable that nobody reads with the variable of the command that
 // was probably meant. It takes time only if the command does not know a LEASECTL_ variable. Names
-// as short as LEASECTL_CA are not guessed: too many names of others are one typo away.
-func mistypedVariables(flags *pflag.FlagSet, environ []string) (pairs [][2]string) {
+// as short as LEASECTL_CA are not guessed: too many names of others are one typo away. Without a proxy
+// each name such as LEASE_PROXY_URL may have been meant for its address.
+func mistypedVariables(flags *pflag.FlagSet, environ []string, noProxy bool) (pairs [][2]string) {
 	for _, v := range environ {
-		if !strings.HasPrefix(v, "LEASECTL_") {
+		if !strings.HasPrefix(v, "LEASE") {
 			continue
 		}
 		name, value, _ := strings.Cut(v, "=")
+		if noProxy && value != "" && name != proxyVariable && strings.Contains(name, "PROXY") && !isOurs(name) {
+			pairs = append(pairs, [2]string{name, proxyVariable})
+			continue
+		}
+		if !strings.HasPrefix(name, "LEASECTL_") {
+			continue
+		}
 		typed := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(name, "LEASECTL_"), "_", "-"))
 		if value == "" || flags.Lookup(typed) != nil || isOurs(name) {
 			continue
