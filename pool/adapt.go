@@ -28,7 +28,8 @@ const (
 	// not run into the same wall every hour.
 	firstGate, lastGate = 4, 16
 	// fullTenths is how many tenths of the limit must be in use for a lease that ends well to
-	// count: an account with little load does not show how much it bears.
+	// count, unless somebody waits for the limit or its pace: an account with little load does not
+	// show how much it bears.
 	fullTenths = 9
 )
 
@@ -173,7 +174,7 @@ func (a *Adaptation) takeBack(units int) { a.OK = max(0, a.OK-units) }
 // atWall reports whether the limit has reached the one at which it was last cut.
 func (a *Adaptation) atWall() bool { return a.Wall > 0 && a.Limit >= a.Wall }
 
-// full reports whether inUse units put a pool with that limit to full use.
+// full reports whether inUse units put a pool with that limit to full use, whoever waits.
 func full(inUse, limit int) bool { return 10*inUse >= fullTenths*limit }
 
 // limit says how many units of a pool may be in use: the capacity, unless the pool

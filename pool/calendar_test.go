@@ -171,7 +171,7 @@ func (m *model) settle(due []entry) {
 
 func (m *model) settlePool(p *modelPool) {
 	m.look(p)
-	p.dirty, p.next = false, -1
+	p.dirty, p.next, p.delays = false, -1, p.limitDelays()
 	r, _ := p.whoGoes(nil)
 	r = r.turn()
 	goes := r != nil && (!m.isPaused(p) || r.Overcommit) && p.fits(r)

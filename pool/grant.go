@@ -4,7 +4,7 @@ package pool
 func (g *ledger) serve() {
 	g.grantTouched()
 	for _, p := range g.touched {
-		p.idle = !p.hasWaiters()
+		p.idle, p.limitDelays = !p.hasWaiters(), g.delaysByLimit(p)
 	}
 	g.touched = g.touched[:0]
 }

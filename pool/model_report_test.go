@@ -168,13 +168,31 @@ func (m *model) trust(p *modelPool, l EndedLease) {
 	}
 }
 
-// uses notes whether a lease that ends now does so while its pool is in full use.
+// uses notes whether a lease that ends now does so while its pool is in full use: nine tenths of the limit
+// are taken, or the first that could be next waited for the limit or for its pace when the last step ended.
 func (m *model) uses(l *modelLease) {
 	p := m.pools[l.Type]
-	_, paused := m.pauses[l.Type]
-	if l.request != nil && l.AskedType == "" && !paused && float64(p.taken()) >= 0.9*float64(p.limit) {
+	if _, paused := m.pauses[l.Type]; l.request == nil || l.AskedType != "" || paused {
+		return
+	}
+	if float64(p.taken()) >= 0.9*float64(p.limit) {
+		l.request.full = true
+	} else if p.delays {
+		m.count("the limit delays while less is taken")
 		l.request.full = true
 	}
+}
+
+func (p *modelPool) limitDelays() bool {
+	for r := range p.there(nil) {
+		turn := r.turn()
+		if turn == nil || !r.hasRoomBeside(p) {
+			continue
+		}
+		isPaced := p.Hold > 0 && p.due() > p.m.now && !turn.Overcommit
+		return p.Adapt != nil && !p.gone && (p.Units > 0 || turn.in(p) <= len(p.free)) && (isPaced || !p.hasRoom(turn, p.taken()))
+	}
+	return false
 }
 
 // settles computes what is remembered of the last lease of a request.

@@ -79,6 +79,7 @@ type modelPool struct {
 	following int
 	active    int           // how many in the queue are active, including followers of those
 	hasNext   bool          // one of these can be next
+	delays    bool          // at the end of the last step the limit or its pace delayed the first of them
 	since     time.Duration // since when
 	reports   Reports
 

@@ -29,9 +29,11 @@ type pool struct {
 	// first does not fit, others may overtake it: see overtake.go.
 	next      queue
 	classes   []*class
-	nextSince time.Duration   // since when there has been one
-	idle      bool            // there was none at the end of the last call
-	keys      map[string]*key // by name: keys that are held or waited for
+	nextSince time.Duration // since when there has been one
+	idle      bool          // there was none at the end of the last call
+	// At the end of the last call the limit, or the pace that follows from it, delayed the first of them.
+	limitDelays bool
+	keys        map[string]*key // by name: keys that are held or waited for
 
 	rhythm rhythm
 	pacing Pacing // the durable part of rhythm: the last grant while there was a pace

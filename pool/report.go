@@ -210,9 +210,25 @@ const MaxTally = 64
 // noteUse notes whether l, which is about to end, ends while its pool is in full use. Reserved names
 // do not count: they show nothing of what an account bears.
 func (g *ledger) noteUse(l *lease) {
-	if r := l.request; r != nil && l.AskedType == "" {
-		r.full = r.full || !g.paused(l.pool) && full(l.pool.taken(), l.pool.limit.now())
+	p := l.pool
+	if r := l.request; r != nil && l.AskedType == "" && !r.full && !g.paused(p) {
+		r.full = full(p.taken(), p.limit.now()) || p.limitDelays
 	}
+}
+
+// delaysByLimit reports whether the first candidate of p that is there must wait for the limit of p, or
+// for the pace that follows from the limit.
+func (g *ledger) delaysByLimit(p *pool) bool {
+	if p.Adapt == nil {
+		return false
+	}
+	for c := range p.candidates {
+		if r := c.turn(); r != nil {
+			paced := p.Hold > 0 && g.due(p, r) > g.now
+			return p.leasesFor(r) <= p.leasesLeft() && (paced || !p.hasRoom(r.units, p.taken(), r.Overcommit))
+		}
+	}
+	return false
 }
 
 // used returns how many units the lease, or all leases of its request for several names, had.

@@ -2,7 +2,10 @@ package pool
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
+	"time"
 )
 
 // adaptive is a pool of ten names whose limit starts at four.
@@ -314,5 +317,48 @@ func TestLimitOutlivesASmallerCapacity(t *testing.T) {
 		}
 		dip(OutcomeOK, "a", status(set).Limit)
 		dip(OutcomeThrottled, "b", 4)
+	}
+}
+
+// A pool is in full use, too, while somebody waits whom its limit keeps, or the pace that follows from it:
+// so jobs of any size, and a hold that is too long, let the limit rise to the capacity within a day. A pace
+// that does not follow from the limit shows nothing.
+func TestLimitRisesWhileItDelays(t *testing.T) {
+	for _, test := range []struct {
+		Config
+		size, want int // of each job; the limit after a day
+	}{
+		{Config{Names: numbered("t", 40), Adapt: &Adapt{Start: 20}, Hold: 20 * time.Minute}, 1, 40},
+		{Config{Names: numbered("t", 40), Adapt: &Adapt{Start: 20}, Hold: 30 * time.Minute}, 1, 40},
+		{Config{Units: 2000, Adapt: &Adapt{Start: 1000}}, 350, 2000},
+		{Config{Names: numbered("t", 40), Adapt: &Adapt{Start: 20}, Pace: 2 * time.Minute}, 1, 20},
+	} {
+		test.Type = "t"
+		set := with(t, test.Config)
+		asked := 0
+		ask := func(now time.Duration) {
+			asked++
+			if _, err := set.Acquire(now, Request{ID: fmt.Sprint(asked), Type: "t", Ask: Ask{Count: test.size, Weighted: true}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 60 {
+			ask(0)
+		}
+		for now, due := set.Next(); due && now < 24*hour; now, due = set.Next() {
+			set.Advance(now)
+			for changes := set.Drain(); len(changes) > 0; changes = set.Drain() {
+				for _, c := range slices.Clone(changes) {
+					if c.Kind == Granted {
+						set.Report(now, Report{RequestID: c.ID, Outcome: OutcomeOK})
+						set.Release(now, ref(c.Leases[0]), 20*time.Minute)
+						ask(now)
+					}
+				}
+			}
+		}
+		if st := set.Totals(24 * hour)[0]; st.Limit != test.want {
+			t.Errorf("hold %v, pace %v, jobs of %d: the limit is %d, want %d; %d in use", test.Hold, test.Pace, test.size, st.Limit, test.want, st.InUse)
+		}
 	}
 }

@@ -70,7 +70,7 @@ func TestSimulation(t *testing.T) {
 		"renewal lost", "stale release", "delayed", "asked again", "copies", "crashes of owners", "clock jumps",
 		"reconfigurations", "restarts", "crashes", "lost grants", "stalls", "missed", "returned", "locked", "lost another",
 		"removed", "all released", "asked again after a removal", "paused",
-		"told ok", "told throttled", "told late", "limit cut", "limit raised", "gate doubled", "wall passed", ErrNoLease.Error(),
+		"told ok", "told throttled", "told late", "the limit delays while less is taken", "limit cut", "limit raised", "gate doubled", "wall passed", ErrNoLease.Error(),
 		ErrConflict.Error(), ErrEnded.Error(), ErrExhausted.Error(), ErrQueueFull.Error(),
 		ErrUnknownType.Error(), ErrTooMany.Error(), ErrNotHeld.Error(), ErrUnknownName.Error(),
 		ErrUnknownRequest.Error(), ErrNotQueued.Error(),

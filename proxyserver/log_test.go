@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/pool"
 )
 
@@ -130,6 +132,49 @@ func TestLogOfChangedPools(t *testing.T) {
 	want := []string{`"pool changed" type=q capacity=1 before=2`, `"pool changed" type=paced capacity=1 before=1`, `"pool added" type=new capacity=5`, `"pool removed" type=gone before=3`}
 	if lines := said(quota(1), slow, pool.Config{Type: "new", Units: 5}); !slices.Equal(lines, want) {
 		t.Errorf("%q, want %q", lines, want)
+	}
+}
+
+// The log says which pool ignores its start, since reports have moved its limit: when that start is read,
+// and when a server begins.
+func TestLogOfAStartIgnored(t *testing.T) {
+	adapting := func(start int) pool.Config {
+		return pool.Config{Type: "q", Units: 8, Adapt: &pool.Adapt{Start: start}}
+	}
+	dir := t.TempDir()
+	var log logText
+	begin := func(limit int) *peer {
+		opts := durable(t, dir, 8)
+		opts.Pools, opts.Log = []pool.Config{adapting(limit)}, slog.New(slog.NewTextHandler(&log, nil))
+		return start(t, opts)
+	}
+	seen := 0
+	ignored := func(start int) bool {
+		t.Helper()
+		text := log.String()[seen:]
+		seen += len(text)
+		return strings.Contains(text, fmt.Sprintf(`"start ignored: reports have moved the limit" type=q start=%d limit=3`, start))
+	}
+	p := begin(4)
+	p.granted("type=q&owner=holder&ttl=1h&request_id=a&wire=3")
+	p.do("POST", leaseapi.PathReport, `{"request_id":"a","outcome":"throttled"}`)
+	if ignored(4) {
+		t.Error("the start counts, and is said to be ignored")
+	}
+	for _, start := range []int{4, 6} {
+		if err := p.server.SetPools([]pool.Config{adapting(start)}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := ignored(start), start == 6; got != want {
+			t.Errorf("start %d: said to be ignored: %t", start, got)
+		}
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	begin(6)
+	if !ignored(6) {
+		t.Error("the log of a new server does not say that the start is ignored")
 	}
 }
 

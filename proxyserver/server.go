@@ -202,6 +202,9 @@ func (s *Server) startTerm(st store.Store) error {
 	if err != nil {
 		return err
 	}
+	for _, c := range s.pools {
+		s.logStart(c, t.totals())
+	}
 	s.setTerm(t)
 	return nil
 }
@@ -234,21 +237,27 @@ func (s *Server) SetAuth(c *auth.Config) { s.handler.gate.Set(c) }
 func (s *Server) SetPools(pools []pool.Config) error {
 	s.poolsMu.Lock()
 	defer s.poolsMu.Unlock()
-	err := s.handler.term().attempt(func(set *pool.Set, now time.Duration) error { return set.Reconfigure(now, pools) })
+	var totals []pool.PoolStatus
+	err := s.handler.term().attempt(func(set *pool.Set, now time.Duration) error {
+		err := set.Reconfigure(now, pools)
+		totals = set.Totals(now)
+		return err
+	})
 	if errors.Is(err, store.ErrNotLeader) {
 		err = pool.Check(pools) // the next term begins with them
 	}
 	if err != nil {
 		return err
 	}
-	s.logPools(pools)
+	s.logPools(pools, totals)
 	s.pools = pools
 	s.handler.metrics.Configured(pools)
 	return nil
 }
 
-// logPools logs which pools were added, changed or removed. The caller holds s.poolsMu.
-func (s *Server) logPools(pools []pool.Config) {
+// logPools logs which pools were added, changed or removed, and which of them ignore their start. totals
+// is their state. The caller holds s.poolsMu.
+func (s *Server) logPools(pools []pool.Config, totals []pool.PoolStatus) {
 	before := make(map[string]pool.Config)
 	for _, c := range s.pools {
 		before[c.Type] = c
@@ -258,12 +267,27 @@ func (s *Server) logPools(pools []pool.Config) {
 		delete(before, c.Type)
 		if !there {
 			s.handler.log.Info("pool added", "type", c.Type, "capacity", c.Capacity())
+			s.logStart(c, totals)
 		} else if !reflect.DeepEqual(was, c) {
 			s.handler.log.Info("pool changed", "type", c.Type, "capacity", c.Capacity(), "before", was.Capacity())
+			s.logStart(c, totals)
 		}
 	}
 	for _, typ := range slices.Sorted(maps.Keys(before)) {
 		s.handler.log.Info("pool removed", "type", typ, "before", before[typ].Capacity())
+	}
+}
+
+// logStart logs if the pool of c ignores its start, since reports have moved the limit. totals is the state
+// of the pools.
+func (s *Server) logStart(c pool.Config, totals []pool.PoolStatus) {
+	if c.Adapt == nil || c.Adapt.Start == 0 {
+		return
+	}
+	for _, st := range totals {
+		if st.Type == c.Type && st.Moved != (pool.Move{}) {
+			s.handler.log.Info("start ignored: reports have moved the limit", "type", c.Type, "start", c.Adapt.Start, "limit", st.Limit)
+		}
 	}
 }
 

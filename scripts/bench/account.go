@@ -31,6 +31,10 @@ type account struct {
 	bursts   bool    // a hundred jobs every five hours; else 1.6 times as many as the account bears
 	floor    int     // of the limit; zero: 8
 
+	told time.Duration // how long the pool is told that jobs hold; zero: as long as they do
+	size int           // units of a counted pool that a job takes; zero: a job takes a name
+	dips bool          // twice a day the pool has but a few names for half an hour
+
 	throttled, used *limit // the budgets
 }
 
@@ -49,6 +53,9 @@ const (
 	startsSaved  = 10 * time.Minute // the starts of so long may come at once
 	usualAbrupt  = 0.4
 	usualFloor   = 8
+	dipEvery     = 12 * time.Hour
+	dipFor       = 30 * time.Minute
+	dipNames     = 5
 )
 
 // accounts are the rows of the table; the first is in the picture.
@@ -60,7 +67,11 @@ var accounts = []account{
 	{name: "holds that vary", spread: 0.4, throttled: atMost(4), used: atLeast(0.84)},
 	{name: "reports only at the lease's end", atEnd: true, throttled: atMost(5), used: atLeast(0.90)},
 	{name: "bears 4", bears: []int{4}, floor: 2, throttled: atMost(8), used: atLeast(0.93)},
-	{name: "bursts of 100 every five hours", bursts: true, throttled: atMost(3)},
+	{name: "bursts of 100 every five hours", bursts: true, throttled: atMost(3.5)},
+	{name: "told to hold half as long again", told: accountHold * 3 / 2, throttled: atMost(2), used: atLeast(0.85)},
+	{name: "told to hold half as long", told: accountHold / 2, throttled: atMost(2), used: atLeast(0.90)},
+	{name: "jobs of more than a tenth", bears: []int{8, 5, 11}, size: 10, floor: 2, throttled: atMost(8), used: atLeast(0.93)},
+	{name: "few names for half an hour, twice a day", dips: true, throttled: atMost(2), used: atLeast(0.90)},
 	// The rule was not tuned for these two: they are as they come out.
 	{name: "bears 45 less a neighbour's 0 to 25", bears: []int{45}, neighbour: 25},
 	{name: "bears 1.5 starts a minute, however long they hold", bears: []int{30}, starts: 1.5},
@@ -146,17 +157,16 @@ func (r *accountRun) at(at time.Duration, do func() error) {
 // simulate runs the account from a seed, with a pool that adapts, or with a fixed limit if
 // fixed is above zero.
 func (a account) simulate(seed uint64, fixed int) (*accountRun, error) {
-	c := pool.Config{Type: "install", Names: pool.Numbered("install", accountNames), Adapt: &pool.Adapt{Floor: cmp.Or(a.floor, usualFloor), Start: accountStart}, Hold: accountHold}
-	if fixed > 0 {
-		c = pool.Config{Type: "install", Names: pool.Numbered("install", fixed), Pace: pool.AutoPace(accountHold, fixed)}
-	}
-	set, err := pool.New([]pool.Config{c}, pool.Snapshot{}, pool.PriorityAging)
+	set, err := pool.New([]pool.Config{a.config(accountNames, fixed)}, pool.Snapshot{}, pool.PriorityAging)
 	if err != nil {
 		return nil, err
 	}
 	r := &accountRun{account: a, set: set, random: rand.New(rand.NewPCG(seed, 16)), jobs: make(map[string]*tenant)}
 	r.at(0, r.arrive)
 	r.at(accountTick, r.tick)
+	if a.dips {
+		r.at(dipEvery, func() error { return r.dip(fixed) })
+	}
 	if r.neighbour > 0 {
 		r.at(0, r.neighbourMoves)
 	}
@@ -176,6 +186,34 @@ func (a account) simulate(seed uint64, fixed int) (*accountRun, error) {
 	return r, nil
 }
 
+// config is the pool with names for so many jobs, which adapts, or has a fixed limit if fixed is above zero.
+func (a account) config(names, fixed int) pool.Config {
+	hold, size := cmp.Or(a.told, accountHold), cmp.Or(a.size, 1)
+	c := pool.Config{Type: "install", Hold: hold}
+	if fixed > 0 {
+		names = min(names, fixed)
+		c.Pace, c.Hold = pool.AutoPace(hold, fixed*size), 0
+	} else {
+		floor, start := cmp.Or(a.floor, usualFloor), accountStart
+		c.Adapt = &pool.Adapt{Floor: min(floor, names) * size, Start: min(start, names) * size}
+	}
+	if a.size > 0 {
+		c.Units = names * size
+	} else {
+		c.Names = pool.Numbered(c.Type, names)
+	}
+	return c
+}
+
+// dip lets most names go, and come back later.
+func (r *accountRun) dip(fixed int) error {
+	r.at(r.now+dipFor, func() error {
+		r.at(r.now+dipEvery-dipFor, func() error { return r.dip(fixed) })
+		return r.set.Reconfigure(r.now, []pool.Config{r.config(accountNames, fixed)})
+	})
+	return r.set.Reconfigure(r.now, []pool.Config{r.config(dipNames, fixed)})
+}
+
 // arrive lets one job or a burst of jobs come, and schedules the next.
 func (r *accountRun) arrive() error {
 	jobs, next := 1, time.Duration(0)
@@ -188,7 +226,7 @@ func (r *accountRun) arrive() error {
 	for range jobs {
 		id := fmt.Sprint(len(r.jobs))
 		r.jobs[id] = &tenant{id: id}
-		leases, err := r.set.Acquire(r.now, pool.Request{ID: id, Type: "install", TTL: 24 * time.Hour})
+		leases, err := r.set.Acquire(r.now, pool.Request{ID: id, Type: "install", TTL: 24 * time.Hour, Ask: pool.Ask{Count: r.size, Weighted: r.size > 0}})
 		if err != nil {
 			return err
 		}
