@@ -50,8 +50,6 @@ type Request struct {
 	Outlives bool
 
 	Owner string // "": that of the options
-
-	tried bool // the same request was sent before without a WaitTimeout: see [proxyclient.Request]
 }
 
 // Acquire takes leases into a handle, for this process alone. It blocks for the jitter and then at most for the wait
@@ -172,8 +170,8 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 const maxSwapText = 8 << 10
 
 // swaps tells whether the request can replace the lease of the handle's record in one step: the
-// proxy that granted the lease can do that, the request has room for the names, and the release has
-// nothing to tell but that it is over.
+// proxy granted the lease and is leasectl's own, the request has room for the names, and the release
+// has nothing to tell but that it is over.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
 	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || r.Owner != l.record.Owner || tells {
@@ -183,10 +181,7 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)
-	if err != nil || p != l.proxy {
-		return false, err
-	}
-	return p.CanSwap(ctx)
+	return p == l.proxy, err
 }
 
 // itsProxy returns the proxy to which the release of what the handle had is sent: the recorded one,

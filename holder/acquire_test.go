@@ -225,7 +225,8 @@ func TestHandOver(t *testing.T) {
 	}
 }
 
-// A handle whose leases are replaced gives them back before it asks for others.
+// A handle whose leases are replaced gives them back in the request for others, or before it if the release has
+// to tell more than that.
 func TestReplace(t *testing.T) {
 	w := newWorld(t)
 	handle := w.Handle("handle")
@@ -233,19 +234,23 @@ func TestReplace(t *testing.T) {
 	if _, err := w.Acquire(holdertest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
-	w.Proxy.OnAcquire = func(http.ResponseWriter, *http.Request) bool {
-		if got := w.Proxy.Released(); len(got) != 1 {
-			t.Errorf("asked anew with %v released", got)
+	tells := false
+	w.Proxy.OnAcquire = func(_ http.ResponseWriter, r *http.Request) bool {
+		if replaces, released := r.URL.Query().Has(leaseapi.ParamReplaces), len(w.Proxy.Released()) > 0; replaces == tells || released != tells {
+			t.Errorf("tells %t: asked for others in the place of what it had is %t, after a release is %t", tells, replaces, released)
 		}
 		return false
 	}
 	second := first
 	second.Replaces = Anything
-	l, err := w.Acquire(holdertest.Within(t), second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r := w.record(handle); !l.Is(r) || w.JournalEntries() != 1 {
-		t.Errorf("%+v, %d journal entries", r, w.JournalEntries())
+	for _, tells = range []bool{false, true} {
+		l, err := w.Acquire(holdertest.Within(t), second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := w.record(handle); !l.Is(r) || w.JournalEntries() != 1 {
+			t.Errorf("%+v, %d journal entries", r, w.JournalEntries())
+		}
+		l.Tell(Outcome{Word: leaseapi.OutcomeThrottled})
 	}
 }

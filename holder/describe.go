@@ -52,7 +52,6 @@ func whatNext(err error) string {
 	_, advised := errors.AsType[advisedError](err)
 	_, listed := errors.AsType[*v1.UnconfirmedError](err)
 	unknown, isUnknown := errors.AsType[*proxyclient.UnknownTypeError](err)
-	older, isOlder := errors.AsType[*proxyclient.OlderError](err)
 	unreachable, isUnreachable := errors.AsType[*proxyclient.UnreachableError](err)
 	named, wrongName := errors.AsType[x509.HostnameError](err)
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
@@ -64,8 +63,8 @@ func whatNext(err error) string {
 		return ": leasectl recover gives it back, or lists it if the proxy cannot say"
 	case isUnknown && unknown.Listed: // version 1 has no list
 		return ": leasectl status lists the types that the proxy has"
-	case isOlder:
-		return ": go without it, or " + renewal(older.Proxy)
+	case errors.Is(err, proxyclient.ErrVersion1):
+		return ": go without it, or ask the operator for leasectl's own server"
 	case errors.Is(err, proxyclient.ErrNoToken):
 		return ": name the file with it with --token-file, or where it comes from with --token-from"
 	case errors.Is(err, proxyclient.ErrWantsTLS):
@@ -99,14 +98,6 @@ func nameOf(e x509.HostnameError) string {
 		return "use a name of the certificate in --proxy: " + leaseapi.Clip(names, leaseapi.MaxName)
 	}
 	return "use a name of the certificate in --proxy"
-}
-
-// renewal says how to replace a proxy by a newer one.
-func renewal(proxy string) string {
-	if strings.HasPrefix(proxy, "unix://") {
-		return "start a newer one: that of --proxy local stops when nobody has used it for a while"
-	}
-	return "update the proxy"
 }
 
 // describeExhausted describes the queue at the end of a wait, as far as the proxy said. To a

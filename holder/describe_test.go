@@ -34,7 +34,7 @@ func TestDescribeQueue(t *testing.T) {
 		{"paused", leaseapi.Queued{Place: 1, Length: 1, Reason: leaseapi.WaitPaused + ": the account\nis suspended", Capacity: 2}, 0, "place 1 of 1, paused: the account is suspended, 0 of 2 in use"},
 		{"behind", leaseapi.Queued{Place: 2, Length: 2, Reason: leaseapi.WaitBehind, InUse: 1, Capacity: 2}, 0, "place 2 of 2, behind, 1 of 2 in use"},
 		{"version 1", leaseapi.Queued{Reason: leaseapi.WaitFull}, 0, "full"},
-		{"an older server", leaseapi.Queued{Place: 1, Length: 1, InUse: 1, Capacity: 1, Estimate: minutes(1)}, 0, "place 1 of 1, 1 of 1 in use"},
+		{"no reason", leaseapi.Queued{Place: 1, Length: 1, InUse: 1, Capacity: 1, Estimate: minutes(1)}, 0, "place 1 of 1, 1 of 1 in use"},
 		{"a long owner", leaseapi.Queued{Oldest: &leaseapi.PoolLease{Owner: owner}}, 0, "held longest by " + owner + " since 15:00:00"},
 		{"a token", leaseapi.Queued{Oldest: &leaseapi.PoolLease{Token: "ci"}}, 0, "held longest by token ci since 15:00:00"},
 		{"nobody's", leaseapi.Queued{Oldest: &leaseapi.PoolLease{}}, 0, "held longest by somebody without a name since 15:00:00"},

@@ -50,7 +50,6 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 // the grant its whole time again, or says that the grant has ended. It accepts a second answer
 // however old, since a proxy may need long for each.
 func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
-	tried := r.WaitTimeout == 0
 	err := l.awaitAnswer(ctx, r)
 	if err == nil && l.aged() {
 		l.h.Reporter.Debugf("the answer is old: asking whether the lease still stands")
@@ -58,7 +57,6 @@ func (l *Lease) awaitFreshGrant(ctx context.Context, r *Request) error {
 		// The same request again, which now waits for the answer of the proxy and not for a
 		// lease.
 		once.WaitTimeout = max(once.WaitTimeout, leaseapi.ProvisionalTTL)
-		once.tried = tried
 		err = l.awaitAnswer(ctx, &once)
 		r.WaitTimeout = min(r.WaitTimeout, once.WaitTimeout)
 	}
@@ -149,7 +147,6 @@ func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 		RequestID: l.record.RequestID,
 		TTL:       r.TTL,
 		Wait:      r.WaitTimeout,
-		Tried:     r.tried,
 		Replaces:  lockfile.Wire(l.record.Replaces),
 		OnTaken:   func() { l.taken = true },
 		OnQueued:  func(q leaseapi.Queued) { wait.SetQueued(l.markOwn(q)) },

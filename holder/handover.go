@@ -58,7 +58,7 @@ func (h *Holder) CanKeep() error { return h.Keepers.CheckFiles() }
 // leaveTo confirms the lease. It leaves a late release to the proxy if the proxy can do that,
 // else to a keeper. A keeper also renews the lease of an owner process.
 func (l *Lease) leaveTo(ctx context.Context, o HandOver) error {
-	if o.ReleaseAfter > 0 && !l.grant.Capabilities.ReleasesLate() {
+	if o.ReleaseAfter > 0 && l.grant.Capabilities != proxyclient.Ours {
 		return l.h.delayByKeeper(ctx, l.handle, l.record, o.OwnerPID, o.ReleaseAfter)
 	}
 	if err := l.confirm(ctx); err != nil {

@@ -79,7 +79,7 @@ func KeepWith(ctx context.Context, after time.Duration, run func(ctx context.Con
 // proxy may still know the lease.
 func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(error)) {
 	defer func() { <-ctx.Done() }()
-	if !l.grant.Capabilities.Renews() {
+	if l.grant.Capabilities != proxyclient.Ours {
 		return // its leases last until they are released
 	}
 	heartbeat := proxyclient.Heartbeat{

@@ -132,7 +132,7 @@ func (l *Lease) Grant() *v1.Grant { return l.grant }
 // RequestID returns the id of the lease's request. The proxy knows the lease by this id even
 // after the lease has ended. Empty: the proxy knows no request ids.
 func (l *Lease) RequestID() string {
-	if !l.grant.Capabilities.RequestIDs() {
+	if l.grant.Capabilities != proxyclient.Ours {
 		return ""
 	}
 	return l.record.RequestID
@@ -171,7 +171,7 @@ func (l *Lease) Tell(o Outcome) {
 // that takes no reports counts none, which is no error: its releases take none along either.
 func (l *Lease) Report(ctx context.Context, o Outcome) (counts bool, err error) {
 	counts, err = l.h.Report(ctx, l.record, o)
-	if errors.Is(err, proxyclient.ErrOlder) {
+	if errors.Is(err, proxyclient.ErrVersion1) {
 		l.h.Reporter.Debugf("%v", err)
 		return false, nil
 	}
@@ -184,13 +184,13 @@ func (l *Lease) Is(r lockfile.Record) bool { return r.RequestID == l.record.Requ
 // aged tells whether the grant took so long to arrive that it may have ended, or may end
 // before this process has confirmed it.
 func (l *Lease) aged() bool {
-	return l.grant.Capabilities.Renews() && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
+	return l.grant.Capabilities == proxyclient.Ours && proxyclient.Now().Sub(l.grant.Asked) > min(l.grant.RenewEvery, leaseapi.ProvisionalTTL/3)
 }
 
 // confirm makes a provisional grant firm by its first renewal. The proxy ends an unconfirmed
 // grant after [leaseapi.ProvisionalTTL], which also bounds how long confirm tries.
 func (l *Lease) confirm(ctx context.Context) error {
-	if !l.grant.Capabilities.Renews() {
+	if l.grant.Capabilities != proxyclient.Ours {
 		l.h.Reporter.Debugf("the proxy speaks version 1: the lease needs no confirmation")
 		return nil
 	}

@@ -207,7 +207,7 @@ type AllReleased struct {
 // them, and takes the owner's requests off the queue. It also removes their traces on this
 // machine: handles, keepers, entries of lists, and journal entries of killed runs. It takes at
 // most [cleanup.Timeout], and at most 3 s once ctx has ended. The error is
-// [errors.ErrUnsupported] with a version-1 proxy, and with an older server.
+// [errors.ErrUnsupported] with a version-1 proxy.
 func (h *Holder) ReleaseAll(ctx context.Context, owner string) (AllReleased, error) {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()

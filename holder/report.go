@@ -29,7 +29,7 @@ func (o Outcome) reportRequest(request string) *leaseapi.ReportRequest {
 // takes at most [cleanup.Timeout].
 //
 // Errors are [proxyclient.ErrUnknownRequest] if the proxy has forgotten the lease,
-// [proxyclient.ErrNoLease] if the request has none, and [proxyclient.ErrOlder] if the proxy
+// [proxyclient.ErrNoLease] if the request has none, and [proxyclient.ErrVersion1] if the proxy
 // takes no reports.
 func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (counts bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)

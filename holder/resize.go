@@ -47,8 +47,7 @@ type Size struct {
 // [proxyclient.ErrNoRoom] if it does not fit now. After a refusal the lease holds what it held
 // before. Resize takes at most [cleanup.Timeout].
 //
-// The error is [usage.Err] if the lease is of a listed pool, or the pool never has that many
-// units, and [proxyclient.ErrOlder] if the proxy knows no units.
+// The error is [usage.Err] if the lease is of a listed pool, or the pool never has that many units.
 func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (units int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanup.Timeout)
 	defer cancel()

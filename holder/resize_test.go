@@ -16,14 +16,14 @@ import (
 )
 
 // counted makes the world's proxy one of a counted pool: each lease has so many units, and so
-// many are free. The proxy speaks that version of the wire.
-func (w *world) counted(units, free, wire int) *countedPool {
+// many are free.
+func (w *world) counted(units, free int) *countedPool {
 	p := &countedPool{units: units, free: free}
 	inner := w.Proxy.Config.Handler
 	w.Proxy.Config.Handler = http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case leaseapi.PathHealth:
-			holdertest.Reply(out, http.StatusOK, leaseapi.Health{Status: "ok", Wire: wire})
+			holdertest.Reply(out, http.StatusOK, leaseapi.Health{Status: "ok", Wire: leaseapi.Wire})
 		case leaseapi.PathResize:
 			p.resize(out, r)
 		case leaseapi.PathAcquire:
@@ -33,7 +33,7 @@ func (w *world) counted(units, free, wire int) *countedPool {
 			if err := json.Unmarshal(answer.Body.Bytes(), &granted); err != nil {
 				w.T.Error(err)
 			}
-			granted.Leases[0].Units, granted.Wire = p.units, wire
+			granted.Leases[0].Units = p.units
 			holdertest.Reply(out, http.StatusOK, granted)
 		default:
 			inner.ServeHTTP(out, r)
@@ -45,7 +45,7 @@ func (w *world) counted(units, free, wire int) *countedPool {
 type countedPool struct {
 	units, free int
 	asked       []leaseapi.ResizeRequest
-	counts      bool // it counts resizes, as older servers do not
+	counts      bool // it counts resizes
 	resizes     int
 }
 
@@ -78,7 +78,7 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 // even if the handle was wrong before, as after a kill of an earlier resize.
 func TestResize(t *testing.T) {
 	w := newWorld(t)
-	p := w.counted(512, 100, leaseapi.Wire)
+	p := w.counted(512, 100)
 	l := w.take(Request{Ask: leaseapi.Ask{Key: "k", Items: 7, HasItems: true}})
 	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || !r.HasItems || r.Items != 7 || r.Count != 0 {
 		t.Errorf("the handle says %+v", r)
@@ -114,7 +114,7 @@ func TestResize(t *testing.T) {
 // room. If the handle does not know that number, the proxy is asked once more.
 func TestResizeSaysAfter(t *testing.T) {
 	w := newWorld(t)
-	p := w.counted(512, 100, leaseapi.Wire)
+	p := w.counted(512, 100)
 	p.counts = true
 	l := w.take(Request{})
 	for asked, to := range []int{600, 700, 700, 200} {
@@ -131,14 +131,11 @@ func TestResizeSaysAfter(t *testing.T) {
 	}
 }
 
-// A proxy that knows no units is not asked for a resize, nor is it for handles without units.
+// Handles that have not one lease are refused without asking the proxy.
 func TestResizeRefused(t *testing.T) {
 	w := newWorld(t)
-	p := w.counted(0, 100, 2)
+	p := w.counted(0, 100)
 	l := w.take(Request{})
-	if _, err := w.Resize(holdertest.Within(t), l.handle, Size{Count: 1}); !errors.Is(err, proxyclient.ErrOlder) {
-		t.Errorf("a proxy of wire 2: %v", err)
-	}
 	two := w.Handle("two")
 	r := w.record(l.handle)
 	r.Leases = append(r.Leases, lockfile.Lease{Name: "b", Generation: 9})
@@ -155,7 +152,7 @@ func TestResizeRefused(t *testing.T) {
 // with no other release.
 func TestPeakGoesWithRelease(t *testing.T) {
 	w := newWorld(t)
-	w.counted(512, 0, leaseapi.Wire)
+	w.counted(512, 0)
 	handle := w.Handle("handle")
 	peak := leaseapi.Peak{Bytes: 7, Source: leaseapi.PeakOfProcess}
 	first := w.take(Request{})

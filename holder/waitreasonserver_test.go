@@ -33,7 +33,7 @@ func (s server) call(method, path, body string, reply any) (status int) {
 
 func (s server) acquire(id string, a leaseapi.Ask, wait time.Duration, reply any) (status int) {
 	v := url.Values{
-		leaseapi.ParamType: {"t"}, leaseapi.ParamWire: {"3"}, leaseapi.ParamWait: {wait.String()},
+		leaseapi.ParamType: {"t"}, leaseapi.ParamWait: {wait.String()},
 		leaseapi.ParamRequestID: {id}, leaseapi.ParamOwner: {id},
 	}
 	if a.Count > 0 {

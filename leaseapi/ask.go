@@ -9,8 +9,8 @@ import (
 )
 
 // Ask is what a request asks for: a command line says it, a handle keeps it, and an acquire carries it
-// to a server. This file says what its parts are, how each is written and read, which wire knows it, and
-// which go together. The zero value of a part is that it is not said.
+// to a server. This file says what its parts are, how each is written and read, and which go together.
+// The zero value of a part is that it is not said.
 //
 // It has no methods, since what embeds it would have them, too.
 type Ask struct {
@@ -40,16 +40,15 @@ type Ask struct {
 // part is a part of an Ask that version 1 does not know, and its parameter.
 type part struct {
 	param string
-	wire  int                   // the least that knows it
 	what  string                // the part, for people
 	write func(a *Ask) []string // nil: it is not there
 	read  func(a *Ask, values []string) error
 	check func(a *Ask) error // what is wrong with the part alone, once those above it are read
 }
 
-// parts are all but Type and Count. Where several need the same wire, an error names the first.
+// parts are all but Type and Count. Where several are there, an error names the first.
 var parts = []part{
-	{ParamAlso, WireSwaps, "leases of several types at once",
+	{ParamAlso, "leases of several types at once",
 		func(a *Ask) (values []string) {
 			for _, other := range a.Also {
 				values = append(values, other.String())
@@ -75,11 +74,11 @@ var parts = []part{
 			}
 			return nil
 		}},
-	{ParamName, WireSwaps, "a lease of a certain name",
+	{ParamName, "a lease of a certain name",
 		func(a *Ask) []string { return said(a.Name) },
 		func(a *Ask, values []string) error { a.Name = values[0]; return nil },
 		func(a *Ask) error { return CheckName(a.Name) }},
-	{ParamPriority, WireSwaps, "a priority",
+	{ParamPriority, "a priority",
 		func(a *Ask) []string {
 			if a.Priority == 0 {
 				return nil
@@ -88,9 +87,9 @@ var parts = []part{
 		},
 		func(a *Ask, values []string) error { return readInt(&a.Priority, ParamPriority, values) },
 		func(a *Ask) error { return CheckPriority(a.Priority) }},
-	{ParamKeyMode, WireSwaps, "a key that is read",
+	{ParamKeyMode, "a key that is read",
 		func(a *Ask) []string {
-			if a.KeyMode == KeyWrite { // which older wires mean, too
+			if a.KeyMode == KeyWrite { // which is meant anyway
 				return nil
 			}
 			return said(a.KeyMode)
@@ -102,11 +101,11 @@ var parts = []part{
 			}
 			return nil
 		}},
-	{ParamKey, WireUnits, "a key",
+	{ParamKey, "a key",
 		func(a *Ask) []string { return said(a.Key) },
 		func(a *Ask, values []string) error { a.Key = values[0]; return nil },
 		func(a *Ask) error { return CheckKey(a.Key) }},
-	{ParamItems, WireUnits, "a number of items",
+	{ParamItems, "a number of items",
 		func(a *Ask) []string {
 			if !a.HasItems {
 				return nil
@@ -115,7 +114,7 @@ var parts = []part{
 		},
 		func(a *Ask, values []string) error { a.HasItems = true; return readInt(&a.Items, ParamItems, values) },
 		func(a *Ask) error { return CheckItems(a.Items) }},
-	{ParamOvercommit, WireUnits, "overcommit",
+	{ParamOvercommit, "overcommit",
 		func(a *Ask) []string {
 			if !a.Overcommit {
 				return nil
@@ -129,11 +128,11 @@ var parts = []part{
 			return nil
 		},
 		func(*Ask) error { return nil }},
-	{ParamVariant, WireUnits, "a variant",
+	{ParamVariant, "a variant",
 		func(a *Ask) []string { return said(a.Variant) },
 		func(a *Ask, values []string) error { a.Variant = values[0]; return nil },
 		func(a *Ask) error { return CheckVariant(a.Variant) }},
-	{ParamCoalesce, WireUnits, "a run that merges with others",
+	{ParamCoalesce, "a run that merges with others",
 		func(a *Ask) []string { return said(a.Coalesce) },
 		func(a *Ask, values []string) error { a.Coalesce = values[0]; return nil },
 		func(a *Ask) error { return cmp.Or(CheckCoalesce(a.Coalesce), CheckVariant(a.Variant)) }},
@@ -182,25 +181,22 @@ func DecodeAsk(a *Ask, v url.Values) error {
 	return CheckTogether(a).orNil()
 }
 
-// EncodesAsk reports whether v has parameters of an Ask that version 1 does not know.
-func EncodesAsk(v url.Values) bool {
+// AskParams returns the parameters that [EncodeAsk] writes.
+func AskParams() (names []string) {
 	for _, p := range parts {
-		if v.Has(p.param) {
-			return true
-		}
+		names = append(names, p.param)
 	}
-	return false
+	return names
 }
 
-// AskNeeds returns the least wire on which all of a is known, and names a part that needs it; zero: any
-// wire.
-func AskNeeds(a *Ask) (wire int, what string) {
+// BeyondVersion1 names a part of a that a version-1 proxy would ignore; empty: there is none.
+func BeyondVersion1(a *Ask) (what string) {
 	for _, p := range parts {
-		if p.wire > wire && p.write(a) != nil {
-			wire, what = p.wire, p.what
+		if p.write(a) != nil {
+			return p.what
 		}
 	}
-	return wire, what
+	return ""
 }
 
 // CheckAsk reports why nobody can ask for a.

@@ -36,8 +36,8 @@ func TestAskRoundTrip(t *testing.T) {
 		a := subset(which)
 		v := url.Values{}
 		EncodeAsk(&a, v)
-		if wire, _ := AskNeeds(&a); (wire > 0) != (len(v) > 0) || EncodesAsk(v) != (len(v) > 0) {
-			t.Fatalf("%+v needs wire %d, and has %v", a, wire, v)
+		if what := BeyondVersion1(&a); (what != "") != (len(v) > 0) {
+			t.Fatalf("%+v is beyond version 1 by %q, and has %v", a, what, v)
 		}
 		b := Ask{Type: a.Type, Count: a.Count}
 		err := DecodeAsk(&b, v)
@@ -64,23 +64,23 @@ func TestAskHasAllParts(t *testing.T) {
 	}
 }
 
-func TestAskNeeds(t *testing.T) {
+// An error names the part that says most of what is asked for.
+func TestBeyondVersion1(t *testing.T) {
 	for _, tt := range []struct {
 		ask  Ask
-		wire int
 		what string
 	}{
-		{Ask{Type: "t", Count: 2}, 0, ""},
-		{Ask{Key: "k"}, WireUnits, "a key"},
-		{Ask{Key: "k", KeyMode: KeyWrite}, WireUnits, "a key"},
-		{Ask{Key: "k", KeyMode: KeyRead}, WireSwaps, "a key that is read"},
-		{Ask{HasItems: true}, WireUnits, "a number of items"},
-		{Ask{Key: "k", Coalesce: CoalesceJoin, Variant: "v"}, WireUnits, "a key"},
-		{Ask{Overcommit: true, Priority: 1}, WireSwaps, "a priority"},
-		{Ask{Also: []Also{{Type: "u"}}, Name: "n"}, WireSwaps, "leases of several types at once"},
+		{Ask{Type: "t", Count: 2}, ""},
+		{Ask{Key: "k"}, "a key"},
+		{Ask{Key: "k", KeyMode: KeyWrite}, "a key"},
+		{Ask{Key: "k", KeyMode: KeyRead}, "a key that is read"},
+		{Ask{HasItems: true}, "a number of items"},
+		{Ask{Key: "k", Coalesce: CoalesceJoin, Variant: "v"}, "a key"},
+		{Ask{Overcommit: true, Priority: 1}, "a priority"},
+		{Ask{Also: []Also{{Type: "u"}}, Name: "n"}, "leases of several types at once"},
 	} {
-		if wire, what := AskNeeds(&tt.ask); wire != tt.wire || what != tt.what {
-			t.Errorf("%+v needs wire %d for %q", tt.ask, wire, what)
+		if what := BeyondVersion1(&tt.ask); what != tt.what {
+			t.Errorf("%+v is beyond version 1 by %q, want %q", tt.ask, what, tt.what)
 		}
 	}
 }

@@ -4,7 +4,9 @@
 // Version 1 is what deployed proxies speak: acquire and release, names only.
 // Everything else here is what leasectl's own server adds. The additions are
 // optional: a version-1 peer never sees a field that it does not know, because the
-// server adds to an answer only if the request carried a parameter of ours.
+// server adds to an answer only if the request carried a parameter of ours. A server
+// of ours refuses a request with a parameter or field that it does not know, since it
+// could not do what was asked. A client skips fields of answers that it does not know.
 //
 // The package has no behaviour beyond encoding and the rules for names and texts, and
 // imports nothing of this module. Package proxyclient says what of both is stable.
@@ -17,17 +19,9 @@ import (
 	"time"
 )
 
-// Wire is the number of this contract. A server of ours states it in the answer to
-// [PathHealth]; a version-1 proxy has no such number.
-const Wire = WireSwaps
-
-// Numbers of the wire, and what came with them.
-const (
-	WireNames = 1 // names, and nothing else
-	WireIDs   = 2 // request ids, counts, generations, renewals, owners, late releases
-	WireUnits = 3 // keys, items, overcommit, resizes; a count means units
-	WireSwaps = 4 // requests that replace leases, the age of names, priorities, requests for a name, reservations
-)
+// Wire is the number of this contract. A server of ours states it in each answer ([HeaderWire]), and in
+// that to [PathHealth]; a version-1 proxy has no such number.
+const Wire = 2
 
 // Paths of the calls. The two of version 1, renew and resize are POSTs, the
 // others GETs.
@@ -47,8 +41,8 @@ const (
 // something only within their store.
 const HeaderStore = "Leasectl-Store"
 
-// HeaderWire is in every answer of a server of wire 4 or later: its [Wire]. So a client that had
-// any answer need not ask [PathHealth] whether the server can do something.
+// HeaderWire is in every answer of a server of ours: its [Wire]. So a client that had any answer knows
+// that the proxy is not of version 1.
 const HeaderWire = "Leasectl-Wire"
 
 // HeaderCall is an id that a client may give each of its requests; see [CheckRequestID]. A server of
@@ -62,43 +56,32 @@ const ParamCaller = "caller"
 
 // Query parameters of an acquire. Type and count are version 1.
 const (
-	ParamType      = "type"
+	ParamType = "type"
+	// ParamCount is how many leases; of a counted pool, how many units of the one lease that a request
+	// with a parameter of ours gets. One if it is absent; of a counted pool then what it has for jobs
+	// that do not say.
 	ParamCount     = "count"
 	ParamOwner     = "owner"
 	ParamRequestID = "request_id"
 	ParamTTL       = "ttl"
 	ParamWait      = "wait" // a duration; 0 tries once; without it the server's own bound counts
 
-	// ParamWire is the number of the wire that the request relies on. For a request for
-	// N, a counted pool grants one lease of N units if the number is 3 or more, and
-	// otherwise N leases of one unit each.
-	ParamWire = "wire"
-	// The parameters below are of wire 3. Servers of older wires ignore them, and would
-	// grant a key twice. So a client sends them only to a server of wire 3 or later. Which go
-	// together says [CheckTogether].
+	// Which of the parameters below go together says [CheckTogether].
 	ParamKey        = "key"        // see [CheckKey]
+	ParamKeyMode    = "key_mode"   // with a key: [KeyRead] or [KeyWrite], which is meant if it is absent
 	ParamItems      = "items"      // instead of a count: the pool's cost turns items into units
 	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
 	ParamCoalesce   = "coalesce"   // with a key: [CoalesceJoin] and so on
 	ParamVariant    = "variant"    // with coalesce: what the run does, see [CheckVariant]
+	ParamPriority   = "priority"   // how many steps the request goes ahead in the queue, see [CheckPriority]; zero if absent
+	ParamName       = "name"       // this name of a listed pool and no other
 
-	// ParamReplaces is of wire 4: leases of the caller, as [FormatReplaces] writes them, that
-	// end when the request is taken into the queue. A request that is refused ends none. It
-	// goes with a request id. Servers of older wires ignore it, and would not end the leases.
+	// ParamReplaces are leases of the caller, as [FormatReplaces] writes them, that end when the
+	// request is taken into the queue. A request that is refused ends none. It goes with a request id.
 	ParamReplaces = "replaces"
-	// ParamPriority is of wire 4: how many steps the request goes ahead in the queue, see
-	// [CheckPriority]; zero if absent. Servers of older wires ignore it.
-	ParamPriority = "priority"
-	// ParamKeyMode is of wire 4: with a key, [KeyRead] or [KeyWrite], which is meant if it is absent.
-	// Servers of older wires ignore it: readers would exclude each other.
-	ParamKeyMode = "key_mode"
-	// ParamAlso is of wire 4, and may be there up to [MaxAlso] times: another type that the request asks
-	// for, as [ParseAlso] reads it. All leases are granted together, or none. It goes with a request id.
-	// Servers of older wires ignore it, and would grant only the first type.
+	// ParamAlso may be there up to [MaxAlso] times: another type that the request asks for, as
+	// [ParseAlso] reads it. All leases are granted together, or none. It goes with a request id.
 	ParamAlso = "also"
-	// ParamName is of wire 4: this name of a listed pool and no other. Servers of older wires ignore it,
-	// and would grant another name.
-	ParamName = "name"
 )
 
 // Times that both sides must agree on.
@@ -164,7 +147,6 @@ type AcquireReply struct {
 	TTL        Duration  `json:"ttl,omitempty"`         // from the first renewal on
 	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL, at most MaxRenewEvery
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
-	Wire       int       `json:"wire,omitempty"`        // the server's [Wire], if the request has [ParamWire]
 	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is; empty: a listed pool, or not configured
 	Stale      []Lost    `json:"stale,omitempty"`       // of [ParamReplaces]: leases that had ended before
 }
@@ -214,7 +196,7 @@ type ReleaseRequest struct {
 	Owner string `json:"owner,omitempty"`
 	// KnownFor, with Owner, says how long ago the caller learned of Names, such as the age of
 	// the file that has them: a name ends only if its lease was granted before, with a tolerance
-	// of two seconds. Nil: any lease of the owner is meant. Servers before wire 4 ignore it.
+	// of two seconds. Nil: any lease of the owner is meant.
 	KnownFor *Duration `json:"known_for,omitempty"`
 	// RequestIDs end the leases that these acquires got, or take the acquires off the
 	// queue. A cancelled id never gets a lease afterwards.
@@ -234,7 +216,7 @@ type ReleaseRequest struct {
 	// held by another holder by now.
 	ExitCode *int `json:"exit_code,omitempty"`
 	// Report is a report on a lease that ends with this release, or ended before it.
-	// Servers before wire 3 ignore it. A bad report never fails the release.
+	// A bad report never fails the release.
 	Report *ReportRequest `json:"report,omitempty"`
 }
 
@@ -246,7 +228,7 @@ type ReleaseReply struct {
 	// their generation, and with a delay all.
 	Over []Lost `json:"over,omitempty"`
 
-	// All confirms that the server knows [ReleaseRequest.All] and carried it out.
+	// All confirms that the server carried [ReleaseRequest.All] out.
 	// Withdrawn is how many requests the server took off the queue.
 	All       bool `json:"all,omitempty"`
 	Withdrawn int  `json:"withdrawn,omitempty"`

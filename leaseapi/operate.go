@@ -13,8 +13,8 @@ import (
 const (
 	PathBreak   = "/lease/break"
 	PathRemove  = "/lease/remove"
-	PathMove    = "/lease/move"    // of wire 4
-	PathReserve = "/lease/reserve" // of wire 4
+	PathMove    = "/lease/move"
+	PathReserve = "/lease/reserve"
 	PathPause   = "/pools/pause"
 	PathResume  = "/pools/resume"
 	PathBackup  = "/backup" // no body; the answer 200 is the store's file as it is now
@@ -160,8 +160,7 @@ type Ready struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Order says where the order of the queue puts a request that waits, and why. Servers before
-// wire 4 do not send it.
+// Order says where the order of the queue puts a request that waits, and why.
 type Order struct {
 	// Priority is the priority by which the request stands where it stands: the one that it asked
 	// for, unless an operator moved it, a request of a better rank joined it, or it superseded one.
@@ -200,9 +199,8 @@ type ResizeRequest struct {
 	From int `json:"from"`
 	// After is the last Resizes of this lease that the caller was told; 0 if none. If
 	// the lease was resized since, nothing is changed: 409, [ProblemStale]. So a late
-	// copy of a request does nothing, and a repeat of the last resize succeeds. Older
-	// clients do not send After, and older servers ignore it. Then a late copy is carried
-	// out if the lease holds exactly From units again.
+	// copy of a request does nothing, and a repeat of the last resize succeeds. Without
+	// After a late copy is carried out if the lease holds exactly From units again.
 	After *int `json:"after,omitempty"`
 
 	Count int  `json:"count,omitempty"`

@@ -140,7 +140,7 @@ func WaitedFor(reason string) (typ, why string, ok bool) {
 	if !ok {
 		return "", "", false
 	}
-	if typ, why, ok = strings.Cut(typ, " too: "); !ok { // from an older server, or without a reason
+	if typ, why, ok = strings.Cut(typ, " too: "); !ok { // without a reason
 		typ, ok = strings.CutSuffix(typ, " too")
 	}
 	return typ, why, ok

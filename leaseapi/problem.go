@@ -18,7 +18,7 @@ const (
 	ProblemUnavailable    = "urn:leasectl:problem:unavailable"     // 503: stopping, or the store failed
 	ProblemMethod         = "urn:leasectl:problem:method-not-allowed"
 	ProblemNotFound       = "urn:leasectl:problem:not-found"   // 404: no such path
-	ProblemExhausted      = "urn:leasectl:problem:exhausted"   // 503, to an acquire with wire 3 and without wait: too little is free
+	ProblemExhausted      = "urn:leasectl:problem:exhausted"   // 503, to an acquire that does not wait: too little is free
 	ProblemCoalesced      = "urn:leasectl:problem:coalesced"   // 410, to an acquire: the run that it joined has ended
 	ProblemSuperseded     = "urn:leasectl:problem:superseded"  // 410, to an acquire: a newer request took its place
 	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: the lease cannot grow now; see Reason

@@ -31,7 +31,7 @@ import (
 //
 // Errors, each of which may be [ErrUnconfirmed] as well, are
 //
-//   - [ErrUnknownType], [ErrUnknownName], [ErrNeverGranted], [ErrEnded], [ErrOlder], [ErrRemoved],
+//   - [ErrUnknownType], [ErrUnknownName], [ErrNeverGranted], [ErrEnded], [ErrVersion1], [ErrRemoved],
 //     [ErrSuperseded], a [CoalescedError], or any other error that the proxy answered;
 //   - [ErrUnreachable]: since its last good answer the proxy refused connections for 30 s
 //     or was silent for a minute (either for Wait, if that is shorter), or it answered with
@@ -68,27 +68,22 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 func (a *acquisition) run(ctx context.Context) (*Grant, error) {
 	wait, cancel := a.waitContext(ctx)
 	defer cancel()
-	if needs, what := a.request.needs(); needs > 0 {
-		err := a.client.ensureWire(wait, needs, what, &a.patience)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil:
-			return nil, err
-		}
+	needs := a.request.needs()
+	if needs == "" && a.request.Count <= 1 {
+		return a.acquireAll(ctx, wait)
 	}
-	if a.request.Count > 1 {
-		can, err := a.identify(wait)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil:
-			return nil, fmt.Errorf("find out whether the proxy grants %d at once: %w", a.request.Count, err)
-		case !can.CountsAtOnce():
-			return a.acquireEach(ctx, wait)
-		}
+	can, err := a.identify(wait)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("ask what the proxy can do: %w", err)
+	case can == Ours:
+		return a.acquireAll(ctx, wait)
+	case needs != "":
+		return nil, &Version1Error{Proxy: a.client.name, Needs: needs}
 	}
-	return a.acquireAll(ctx, wait)
+	return a.acquireEach(ctx, wait)
 }
 
 // waitContext returns the context that ends with the wait and the time for a last answer:
@@ -100,7 +95,7 @@ func (a *acquisition) waitContext(ctx context.Context) (context.Context, context
 	ctx, cancel := context.WithTimeout(ctx, a.request.Wait+answerTime)
 	wait, end := context.WithCancelCause(ctx)
 	early := time.AfterFunc(a.request.Wait+noAnswerTime, func() {
-		if !a.client.known().RequestIDs() {
+		if !a.client.isOurs() {
 			end(context.DeadlineExceeded)
 		}
 	})
@@ -112,7 +107,7 @@ func (a *acquisition) waitContext(ctx context.Context) (context.Context, context
 }
 
 // movableWait is waitContext for a request that coalesces: the end of the wait moves when
-// the request joins a run. Its proxy is of wire 3, so it answers at the end of the wait.
+// the request joins a run. Its proxy is leasectl's own, so it answers at the end of the wait.
 func (a *acquisition) movableWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait, end := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(a.request.Wait+answerTime, func() { end(context.DeadlineExceeded) })
@@ -139,7 +134,7 @@ func (a *acquisition) acquireAll(ctx, wait context.Context) (*Grant, error) {
 			if wait.Err() != nil {
 				return nil, a.stop(ctx, o)
 			}
-			if can, err := a.identify(wait); err != nil || !can.RequestIDs() {
+			if can, err := a.identify(wait); err != nil || can != Ours {
 				return nil, a.unconfirmed(ctx, o, err)
 			}
 		case resume:
@@ -221,7 +216,7 @@ func (a *acquisition) count() int {
 
 // recognised reports whether the proxy is known to recognise the request when
 // it is sent again.
-func (a *acquisition) recognised() bool { return !a.oneByOne && a.client.known().RequestIDs() }
+func (a *acquisition) recognised() bool { return !a.oneByOne && a.client.isOurs() }
 
 func (a *acquisition) next() step { return a.last.kind.next(a.recognised()) }
 
@@ -244,7 +239,7 @@ func (a *acquisition) endWatch() {
 func (a *acquisition) prepare(req *http.Request) error {
 	r := &a.request
 	v := url.Values{leaseapi.ParamType: {r.Type}}
-	if r.Count > 0 || !r.saysWire() {
+	if r.Count > 0 || a.oneByOne { // our server grants a counted pool's own number of units otherwise
 		v.Set(leaseapi.ParamCount, strconv.Itoa(a.count()))
 	}
 	if !a.oneByOne {
@@ -297,7 +292,7 @@ func (a *acquisition) observe(o outcome) {
 		}
 	case queued:
 		a.pending = true
-		a.client.learn(leaseapi.WireIDs)
+		a.client.learn(Ours)
 		a.last.place.Page = a.client.pageURL(a.last.place.Page)
 		a.noteQueued(a.last.place)
 	case granted:
@@ -343,9 +338,9 @@ func (a *acquisition) learnFrom(reply leaseapi.AcquireReply) {
 	switch {
 	case a.oneByOne: // there was no id to repeat
 	case reply.RequestID == a.request.RequestID:
-		a.client.learn(leaseapi.WireIDs)
+		a.client.learn(Ours)
 	case reply.RequestID == "":
-		a.client.learn(leaseapi.WireNames)
+		a.client.learn(NamesOnly)
 	}
 }
 
@@ -412,12 +407,12 @@ func classify(o outcome, id string, known Capabilities) attempt {
 		if o.decode(a.place) == nil && a.place.RequestID == id {
 			return a
 		}
-	case o.standby(), o.another && o.misrouted() && !known.RequestIDs():
+	case o.standby(), o.another && o.misrouted() && known != Ours:
 		return attempt{kind: unsent}
 	case o.is(leaseapi.ProblemExhausted), o.is(leaseapi.ProblemQueueFull), o.is(leaseapi.ProblemShareUsed), o.StatusCode >= 500 && o.begins(leaseapi.TextAcquireFailed):
 		return attempt{kind: denied}
 	}
-	if o.StatusCode/100 == 2 || o.passing() || known.RequestIDs() && o.misrouted() {
+	if o.StatusCode/100 == 2 || o.passing() || known == Ours && o.misrouted() {
 		return attempt{kind: ambiguous}
 	}
 	return attempt{kind: refused}

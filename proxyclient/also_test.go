@@ -1,7 +1,6 @@
 package proxyclient
 
 import (
-	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +30,7 @@ func TestGrantOfSeveralTypes(t *testing.T) {
 		{"one more", []leaseapi.Lease{a0, a1, b, u, lease("x", "x-0", 0)}, `leases of type "x", which were not asked for`},
 		{"a name twice", []leaseapi.Lease{a0, a0, b, u}, `granted "a-0" twice`},
 	} {
-		reply := leaseapi.AcquireReply{RequestID: "R", Wire: 4, TTL: 1e9, Leases: tt.leases}
+		reply := leaseapi.AcquireReply{RequestID: "R", TTL: 1e9, Leases: tt.leases}
 		for _, l := range tt.leases {
 			reply.Names = append(reply.Names, l.Name)
 		}
@@ -44,35 +43,27 @@ func TestGrantOfSeveralTypes(t *testing.T) {
 		}
 	}
 	first := Request{Ask: leaseapi.Ask{Type: "u", Also: []leaseapi.Also{{Type: "b"}}}, RequestID: "R"}
-	g, err := newGrant(&first, 1, leaseapi.AcquireReply{RequestID: "R", Wire: 4, TTL: 1e9, Names: []string{"u-1", "b-0"}, Leases: []leaseapi.Lease{u, b}})
+	g, err := newGrant(&first, 1, leaseapi.AcquireReply{RequestID: "R", TTL: 1e9, Names: []string{"u-1", "b-0"}, Leases: []leaseapi.Lease{u, b}})
 	if err != nil || g.Units != 3 {
 		t.Errorf("units of the first type: %+v, %v", g, err)
 	}
 }
 
-// A request of several types is sent only to a proxy of wire 4. One that grants the first type alone
-// all the same gets its lease back.
-func TestSeveralTypesNeedWire4(t *testing.T) {
+// A proxy that grants the first of several types alone gets its lease back.
+func TestFirstOfSeveralTypes(t *testing.T) {
 	request := Request{Ask: leaseapi.Ask{Type: "t", Also: []leaseapi.Also{{Type: "b"}, {Type: "c", Count: 2}}}, RequestID: "R", Wait: time.Minute}
-	for name, wire := range map[string]int{"wire 3": 3, "wire 4": 0} {
-		bubble(t, name, func(t *testing.T) {
-			proxy := newOurs(t, "a")
-			proxy.wire = wire
-			h := &recording{Handler: proxy}
-			c, _ := serve(t, h)
-			_, err := c.Acquire(t.Context(), request)
-			seen := strings.Join(h.seen, "\n")
-			if older, ok := errors.AsType[*OlderError](err); wire > 0 && (!ok || older.Needs != "leases of several types at once" || strings.Contains(seen, leaseapi.PathAcquire)) {
-				t.Errorf("error %v; seen %q", err, h.seen)
-			}
-			if held, queued := proxy.state(); held+queued > 0 {
-				t.Errorf("%d are held, and %d wait", held, queued)
-			}
-			if wire == 0 && (err == nil || !strings.Contains(seen, "?also=b&also=c%3D2&")) {
-				t.Errorf("error %v; seen %q", err, h.seen)
-			}
-		})
-	}
+	bubble(t, "", func(t *testing.T) {
+		proxy := newOurs(t, "a")
+		h := &recording{Handler: proxy}
+		c, _ := serve(t, h)
+		_, err := c.Acquire(t.Context(), request)
+		if held, queued := proxy.state(); held+queued > 0 {
+			t.Errorf("%d are held, and %d wait", held, queued)
+		}
+		if err == nil || !strings.Contains(strings.Join(h.seen, "\n"), "?also=b&also=c%3D2&") {
+			t.Errorf("error %v; seen %q", err, h.seen)
+		}
+	})
 	c, _ := serve(t, newOurs(t, "a"))
 	for _, r := range []Request{
 		{Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "t"}}}}, {Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: ""}}}}, {Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "b"}}, Overcommit: true}},

@@ -118,9 +118,7 @@ func (j *badJob) work(ctx context.Context) {
 		case 4:
 			j.resize(ctx)
 		case 5:
-			if can, err := j.client.CanSwap(ctx); err == nil && can {
-				j.acquire(ctx, j.leases)
-			}
+			j.acquire(ctx, j.leases)
 		case 6:
 			j.release(ctx)
 		case 7: // holds them as long as it may

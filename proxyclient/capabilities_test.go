@@ -14,25 +14,16 @@ import (
 func TestCapabilitiesOf(t *testing.T) {
 	bare, ours := leaseapi.Lease{Name: "a"}, leaseapi.Lease{Name: "b", Generation: 7}
 	for _, tt := range []struct {
-		leases           []leaseapi.Lease
-		known, namesOnly bool
+		leases []leaseapi.Lease
+		want   Capabilities
 	}{
-		{nil, false, false},
-		{[]leaseapi.Lease{bare}, true, true},
-		{[]leaseapi.Lease{ours}, true, false},
-		{[]leaseapi.Lease{ours, bare}, true, true}, // no renewal covers both
+		{nil, Unknown},
+		{[]leaseapi.Lease{bare}, NamesOnly},
+		{[]leaseapi.Lease{ours}, Ours},
+		{[]leaseapi.Lease{ours, bare}, NamesOnly}, // no renewal covers both
 	} {
-		c := CapabilitiesOf(tt.leases)
-		if c.Known() != tt.known || c.NamesOnly() != tt.namesOnly {
-			t.Errorf("%v: %+v", tt.leases, c)
-		}
-		for what, can := range map[string]bool{
-			"RequestIDs": c.RequestIDs(), "CountsAtOnce": c.CountsAtOnce(), "Renews": c.Renews(),
-			"ChecksOwners": c.ChecksOwners(), "ReleasesLate": c.ReleasesLate(),
-		} {
-			if can != (tt.known && !tt.namesOnly) {
-				t.Errorf("%v: %s %t", tt.leases, what, can)
-			}
+		if c := CapabilitiesOf(tt.leases); c != tt.want {
+			t.Errorf("%v: %d, want %d", tt.leases, c, tt.want)
 		}
 	}
 }
@@ -59,19 +50,19 @@ func TestCapabilities(t *testing.T) {
 		_, err := c.Acquire(t.Context(), one)
 		want(t, err)
 	}
-	check := func(t *testing.T, c *Client, namesOnly bool) {
+	check := func(t *testing.T, c *Client, wanted Capabilities) {
 		t.Helper()
 		can, err := c.Capabilities(t.Context())
 		want(t, err)
-		if can.NamesOnly() != namesOnly || can.RequestIDs() == namesOnly {
-			t.Errorf("got %+v", can)
+		if can != wanted {
+			t.Errorf("got %d, want %d", can, wanted)
 		}
 	}
 	bubble(t, "ours, asked", func(t *testing.T) {
 		h := &counting{Handler: newOurs(t)}
 		c, _ := serve(t, h, badGateway)
-		check(t, c, false)
-		check(t, c, false)
+		check(t, c, Ours)
+		check(t, c, Ours)
 		if h.asked != 1 {
 			t.Errorf("asked %d times", h.asked)
 		}
@@ -80,7 +71,7 @@ func TestCapabilities(t *testing.T) {
 		h := &counting{Handler: newOurs(t, "a")}
 		c, _ := serve(t, h)
 		acquire(t, c)
-		check(t, c, false)
+		check(t, c, Ours)
 		if h.asked != 0 {
 			t.Errorf("asked %d times", h.asked)
 		}
@@ -90,7 +81,7 @@ func TestCapabilities(t *testing.T) {
 		c, _ := serve(t, h)
 		_, err := c.Health(t.Context())
 		want(t, err)
-		check(t, c, false)
+		check(t, c, Ours)
 		if h.asked != 1 {
 			t.Errorf("asked %d times", h.asked)
 		}
@@ -99,7 +90,7 @@ func TestCapabilities(t *testing.T) {
 		h := &counting{Handler: newVersion1(t, "a", "b")}
 		c, _ := serve(t, h, fault{}, lostAnswer)
 		acquire(t, c)
-		check(t, c, true)
+		check(t, c, NamesOnly)
 		_, err := c.Acquire(t.Context(), one)
 		want(t, err, ErrUnconfirmed)
 		if h.asked != 0 {
@@ -108,8 +99,8 @@ func TestCapabilities(t *testing.T) {
 	})
 	bubble(t, "a gateway that does not find ours for now", func(t *testing.T) {
 		c, _ := serve(t, newOurs(t), status(404), status(404))
-		check(t, c, true)
-		check(t, c, false)
+		check(t, c, NamesOnly)
+		check(t, c, Ours)
 	})
 	bubble(t, "a gateway that does not find ours, nor takes an acquire back", func(t *testing.T) {
 		s := newOurs(t, "a")
@@ -125,7 +116,7 @@ func TestCapabilities(t *testing.T) {
 		c, _ := serve(t, newOurs(t), status(404), hanging)
 		can, err := c.Capabilities(ctx)
 		want(t, err, context.DeadlineExceeded)
-		if can.Known() {
+		if can != Unknown {
 			t.Errorf("got %+v", can)
 		}
 	})
@@ -142,7 +133,7 @@ func TestCapabilities(t *testing.T) {
 		}))
 		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Wait: time.Minute})
 		want(t, err)
-		if !g.Capabilities.Renews() || len(s.acquires) != 1 {
+		if g.Capabilities != Ours || len(s.acquires) != 1 {
 			t.Errorf("got %+v by %q", g, s.acquires)
 		}
 	})
@@ -182,7 +173,7 @@ func TestCapabilities(t *testing.T) {
 		m.Close()
 		can, err := c.Capabilities(t.Context())
 		want(t, err, ErrUnreachable)
-		if can.Known() {
+		if can != Unknown {
 			t.Errorf("got %+v", can)
 		}
 	})
@@ -192,7 +183,7 @@ func TestCapabilities(t *testing.T) {
 // meanwhile that the proxy recognises ids.
 func TestAcquireEachNeverRepeats(t *testing.T) {
 	a := acquisition{client: &Client{}, request: Request{RequestID: "id"}, oneByOne: true}
-	a.client.learn(leaseapi.WireIDs)
+	a.client.learn(Ours)
 	if a.mayRepeat(outcome{err: errors.New("broken pipe"), sent: true}) || a.next() != identify {
 		t.Error("an ambiguous request without an id would be repeated")
 	}
@@ -202,7 +193,7 @@ func TestAcquireEachNeverRepeats(t *testing.T) {
 	}
 }
 
-// Every wire from 2 on is of our server, not only the wire that this client was built
+// Every wire from 2 on is of leasectl's own server, not only the wire that this client was built
 // with.
 func TestHealthOfOtherWires(t *testing.T) {
 	for wire, body := range map[int]string{2: `{"status":"ok","wire":2}`, 9: `{"status":"ok","wire":9}`} {
@@ -210,7 +201,7 @@ func TestHealthOfOtherWires(t *testing.T) {
 			c, _ := serve(t, nil, fault{status: 200, body: body})
 			h, err := c.Health(t.Context())
 			want(t, err)
-			if h.Wire != wire || c.known() != (Capabilities{wire: wire}) {
+			if h.Wire != wire || c.known() != Ours {
 				t.Errorf("got %+v, %+v", h, c.known())
 			}
 		})

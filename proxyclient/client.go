@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -52,7 +51,7 @@ type Client struct {
 	ready     <-chan struct{}
 	credentials
 
-	wire     atomic.Int64 // of the Capabilities that the proxy has shown
+	can      atomic.Int32 // the Capabilities that the proxy has shown
 	verified atomic.Bool  // there was a connection to a server whose certificate was verified
 	released releasedNames
 	store    atomic.Pointer[string] // id of the proxy's store in its last answer with an id; nil: none yet
@@ -70,15 +69,15 @@ func (c *Client) Store() string {
 // Servers returns the number of servers that the URL lists.
 func (c *Client) Servers() int { return len(c.servers.bases) }
 
-// noteServer takes the wire and the id of the store from an answer. With a list of servers, an answer
+// noteServer takes from an answer what the proxy is, and the id of its store. With a list of servers, an answer
 // from another store than before is an error: a request would wait in two queues, and
 // half of the servers would not know a lease.
 func (c *Client) noteServer(o outcome) error {
 	if o.err != nil || o.answer.Response == nil {
 		return nil
 	}
-	if wire, err := strconv.Atoi(o.Header.Get(leaseapi.HeaderWire)); err == nil && wire >= leaseapi.WireSwaps {
-		c.wire.Store(int64(wire))
+	if o.Header.Get(leaseapi.HeaderWire) != "" {
+		c.learn(Ours)
 	}
 	id := o.Header.Get(leaseapi.HeaderStore)
 	if leaseapi.CheckRequestID(id) != nil {
@@ -92,23 +91,14 @@ func (c *Client) noteServer(o outcome) error {
 }
 
 // known returns the capabilities that the proxy has shown so far.
-func (c *Client) known() Capabilities { return Capabilities{wire: int(c.wire.Load())} }
+func (c *Client) known() Capabilities { return Capabilities(c.can.Load()) }
 
-// learn notes the wire that an answer proves. Callers must not pass a guess, as from a
-// 404 that a gateway may have sent: a request may be sent twice to a proxy that is known
-// to recognise it.
-func (c *Client) learn(wire int) {
-	if wire == leaseapi.WireNames {
-		c.wire.Store(leaseapi.WireNames) // the server was replaced by an older one
-		return
-	}
-	for {
-		old := c.wire.Load()
-		if int(old) >= wire || c.wire.CompareAndSwap(old, int64(wire)) {
-			return
-		}
-	}
-}
+// isOurs reports whether the proxy is known to be leasectl's own server.
+func (c *Client) isOurs() bool { return c.known() == Ours }
+
+// learn notes what an answer proves. Callers must not pass a guess, as from a 404 that a gateway
+// may have sent: a request may be sent twice to a proxy that is known to recognise it.
+func (c *Client) learn(can Capabilities) { c.can.Store(int32(can)) }
 
 const (
 	// dialTime allows for one lost DNS packet: resolvers repeat it after five seconds.

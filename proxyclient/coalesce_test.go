@@ -12,7 +12,7 @@ import (
 // A request that joined a run waits for the end of the run, however long, and ends with its
 // exit code. If the request has to wait for a run of its own, its wait begins anew.
 func TestCoalesced(t *testing.T) {
-	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	unknown := problemFault(404, leaseapi.ProblemUnknownRequest) // as leasectl's own server answers
 	said := func(status int, body string, delay time.Duration) fault {
 		return fault{status: status, body: body, delay: delay, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
 	}
@@ -21,7 +21,7 @@ func TestCoalesced(t *testing.T) {
 	ended := said(410, `{"type":"urn:leasectl:problem:coalesced","exit_code":4}`, 0)
 	request := Request{Ask: leaseapi.Ask{Type: "t", Key: "k", Coalesce: leaseapi.CoalesceOnce, Variant: "v"}, RequestID: "R", Wait: 30 * time.Second}
 	bubble(t, "joined", func(t *testing.T) {
-		c, _ := serve(t, nil, health, joined, joined, joined, joined, ended)
+		c, _ := serve(t, nil, unknown, joined, joined, joined, joined, ended)
 		_, err := c.Acquire(t.Context(), request)
 		want(t, err, ErrCoalesced)
 		if e, ok := errors.AsType[*CoalescedError](err); !ok || e.ExitCode != 4 {
@@ -31,14 +31,14 @@ func TestCoalesced(t *testing.T) {
 	bubble(t, "joined after an answer was lost, and asked about beside the next attempt", func(t *testing.T) {
 		late := ended
 		late.delay = 20 * time.Second
-		c, _ := serve(t, nil, health, badGateway, late, fault{status: 200, body: `{"request_id":"R","state":"joined","reason":"joined","follows":"L"}`})
+		c, _ := serve(t, nil, unknown, badGateway, late, fault{status: 200, body: `{"request_id":"R","state":"joined","reason":"joined","follows":"L"}`})
 		r := request
 		r.Wait = 5 * time.Second // which a run may outlast
 		_, err := c.Acquire(t.Context(), r)
 		want(t, err, ErrCoalesced)
 	})
 	bubble(t, "waits again", func(t *testing.T) {
-		c, _ := serve(t, newOurs(t), health, joined, joined, queued, queued, queued)
+		c, _ := serve(t, newOurs(t), unknown, joined, joined, queued, queued, queued)
 		start := time.Now()
 		_, err := c.Acquire(t.Context(), request)
 		want(t, err, ErrExhausted)
@@ -58,7 +58,7 @@ func TestCoalesced(t *testing.T) {
 		time.Sleep(time.Minute) // the server has not seen that the last one was cut
 	})
 	bubble(t, "superseded", func(t *testing.T) {
-		c, _ := serve(t, nil, health, said(410, `{"type":"urn:leasectl:problem:superseded"}`, 0))
+		c, _ := serve(t, nil, unknown, said(410, `{"type":"urn:leasectl:problem:superseded"}`, 0))
 		_, err := c.Acquire(t.Context(), request)
 		want(t, err, ErrSuperseded)
 	})
@@ -75,7 +75,7 @@ func TestCoalesced(t *testing.T) {
 	} {
 		bubble(t, believed.name, func(t *testing.T) {
 			lie := said(410, believed.body, 0)
-			c, _ := serve(t, nil, health, lie, lie, lie)
+			c, _ := serve(t, nil, unknown, lie, lie, lie)
 			g, err := c.Acquire(t.Context(), believed.request)
 			if err == nil || errors.Is(err, ErrCoalesced) || errors.Is(err, ErrSuperseded) {
 				t.Errorf("got %v, %v", g, err)

@@ -20,7 +20,7 @@ func TestAcquireEach(t *testing.T) {
 		c, _ := serve(t, v)
 		g, err := c.Acquire(t.Context(), request)
 		want(t, err)
-		if held, _ := v.state(); !g.Capabilities.NamesOnly() || len(g.Leases) != 3 || len(held) != 3 || v.acquires != 3 || v.query != "count=1&type=t" || !g.Deadline().IsZero() {
+		if held, _ := v.state(); g.Capabilities != NamesOnly || len(g.Leases) != 3 || len(held) != 3 || v.acquires != 3 || v.query != "count=1&type=t" || !g.Deadline().IsZero() {
 			t.Errorf("got %+v by %d calls like %s, %v held", g, v.acquires, v.query, held)
 		}
 	})

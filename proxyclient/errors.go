@@ -44,9 +44,9 @@ var (
 	ErrCoalesced = errors.New("another's run stood for the request")
 	// ErrSuperseded: a newer request took the place of this one.
 	ErrSuperseded = errors.New("superseded by a newer request")
-	// ErrOlder: the proxy is too old for the request. Nothing was sent ([OlderError]), or
-	// the grant was given back.
-	ErrOlder = errors.New("the lease proxy is too old")
+	// ErrVersion1: the proxy is of version 1, which would ignore a part of the request. Nothing
+	// was sent ([Version1Error]), or the grant was given back.
+	ErrVersion1 = errors.New("the lease proxy is of version 1")
 	// ErrNoRoom: a lease cannot grow now. The wrapping error says how many units are
 	// needed and free, and what else keeps the lease from growing.
 	ErrNoRoom = errors.New("not enough units are free")
@@ -239,20 +239,18 @@ func (e *CoalescedError) Error() string {
 // Is makes the error an [ErrCoalesced].
 func (e *CoalescedError) Is(target error) bool { return target == ErrCoalesced }
 
-// OlderError says that a call needs a newer proxy. Nothing was sent. It is [ErrOlder].
-type OlderError struct {
+// Version1Error says that a call needs leasectl's own server. Nothing was sent. It is [ErrVersion1].
+type Version1Error struct {
 	Proxy string // the proxy's URLs, without passwords
-	Wire  int    // the wire that the proxy speaks
-	Needs string // the feature that needs a newer wire, such as "a key"
-	needs int    // that wire
+	Needs string // what version 1 would ignore, such as "a key"
 }
 
-func (e *OlderError) Error() string {
-	return fmt.Sprintf("%s needs a lease proxy of wire %d or later, and %s speaks wire %d: nothing was sent", e.Needs, e.needs, e.Proxy, e.Wire)
+func (e *Version1Error) Error() string {
+	return fmt.Sprintf("%s needs leasectl's own server, and %s is of version 1: nothing was sent", e.Needs, e.Proxy)
 }
 
-// Is makes the error an [ErrOlder].
-func (e *OlderError) Is(target error) bool { return target == ErrOlder }
+// Is makes the error an [ErrVersion1].
+func (e *Version1Error) Is(target error) bool { return target == ErrVersion1 }
 
 // StaleError says that a lease holds another number of units than the resize assumed, or
 // was resized since.

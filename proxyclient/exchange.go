@@ -177,7 +177,7 @@ func (x *exchange) begin(req *http.Request) error {
 	x.sending.begin()
 	x.last.asked = Now()
 	x.request, x.trusted, x.timeout = req, x.client.current(), x.timeoutWithin(req.Context())
-	if !x.client.known().RequestIDs() {
+	if !x.client.isOurs() {
 		x.trusted.CloseIdleConnections() // an answer of version 1 does not tell which request it is for
 	}
 	x.http.Transport = x.transport()
@@ -240,7 +240,7 @@ func (x *exchange) outcomeOf(ctx context.Context, resp *http.Response, err error
 		o.err = err
 	}
 	if o.notLeader() {
-		x.client.learn(leaseapi.WireIDs) // older servers do not have this answer
+		x.client.learn(Ours)
 		x.trusted.CloseIdleConnections() // behind a balancer only a new connection leads to another server
 	}
 	return o

@@ -15,7 +15,7 @@ import (
 // attempt, or else that the proxy does not answer. An earlier answer to another question
 // makes no difference.
 func TestOutOfTime(t *testing.T) {
-	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	unknown := problemFault(404, leaseapi.ProblemUnknownRequest) // as leasectl's own server answers
 	leases := []leaseapi.Lease{{Name: "a", Generation: 7}}
 	renew := func(ctx context.Context, c *Client) error {
 		_, err := c.Renew(ctx, leases, 0)
@@ -45,9 +45,9 @@ func TestOutOfTime(t *testing.T) {
 		{"renew: an error, silence", renew, []fault{status(500), hanging}, 3 * time.Second, true, "the proxy answered 500 Internal Server Error: no"},
 		{"renew: an error, silence, silence", renew, []fault{status(500), hanging, hanging}, 6 * time.Second, false, "no answer in time"},
 		{"release: an error, silence", release, []fault{badGateway, hanging}, 3 * time.Second, true, "the proxy answered 502 Bad Gateway"},
-		{"resize: health, silence", resize, []fault{health, hanging}, 3 * time.Second, false, "no answer in time"},
-		{"report: health, silence, silence", report, []fault{health, hanging, hanging}, 6 * time.Second, false, "no answer in time"},
-		{"report: health, an error, silence", report, []fault{health, status(503), hanging}, 3 * time.Second, true, "the proxy answered 503 Service Unavailable: no"},
+		{"resize: silence", resize, []fault{hanging}, 3 * time.Second, false, "no answer in time"},
+		{"report: unknown, silence, silence", report, []fault{unknown, hanging, hanging}, 6 * time.Second, false, "no answer in time"},
+		{"report: unknown, an error, silence", report, []fault{unknown, status(503), hanging}, 3 * time.Second, true, "the proxy answered 503 Service Unavailable: no"},
 	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			c, _ := serve(t, nil, tt.faults...)

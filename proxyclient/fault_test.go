@@ -242,7 +242,7 @@ func renewOurs(t *testing.T, row faultRow) string {
 func resizeOurs(t *testing.T, row faultRow) string {
 	s := newOurs(t)
 	s.units = 10
-	c, _ := serve(t, s, fault{}, row.f) // it asks which wire first
+	c, _ := serve(t, s, row.f)
 	grow := leaseapi.ResizeRequest{Name: "a", Generation: 7, From: 10, After: new(0), Count: 20}
 	now, err := c.Resize(releaseTimeout(t), grow)
 	if err == nil && now != (leaseapi.ResizeReply{Units: 20, Resizes: 1}) {

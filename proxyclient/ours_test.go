@@ -1,7 +1,6 @@
 package proxyclient
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -33,7 +32,6 @@ type ours struct {
 	lost     []leaseapi.Lost // what a renewal answers
 	release  time.Time       // ReleaseAt of a renewal's answer
 	text     string          // what any acquire fails with
-	wire     int             // the wire that it speaks; zero: [leaseapi.Wire]
 	units    int             // units of each lease of a counted pool; zero: the pool is a listed one
 	healths  int             // how often it was asked for its health
 	resizes  int             // how many resizes of its lease were decided
@@ -78,7 +76,7 @@ func (s *ours) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.healths++
 		s.mu.Unlock()
-		answerJSON(w, 200, leaseapi.Health{Status: "ok", Wire: cmp.Or(s.wire, leaseapi.Wire), Version: "test"})
+		answerJSON(w, 200, leaseapi.Health{Status: "ok", Wire: leaseapi.Wire, Version: "test"})
 	case path == leaseapi.PathPools:
 		owner := "job\x1b[2J"
 		answerJSON(w, 200, leaseapi.PoolsReply{Pools: []leaseapi.Pool{{Type: "t", Capacity: 2,
@@ -108,7 +106,7 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	id := q.Get(leaseapi.ParamRequestID)
 	count, err := 1, error(nil)
-	if q.Has(leaseapi.ParamCount) || !q.Has(leaseapi.ParamWire) {
+	if q.Has(leaseapi.ParamCount) {
 		count, err = strconv.Atoi(q.Get(leaseapi.ParamCount))
 	}
 	if s.units > 0 {
@@ -144,9 +142,6 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 	case ok:
 		reply := leaseapi.AcquireReply{RequestID: id, Leases: slices.Clone(leases),
 			TTL: leaseapi.Duration(s.ttl), RenewEvery: leaseapi.Duration(s.ttl / 3)}
-		if q.Has(leaseapi.ParamWire) && s.wire == 0 {
-			reply.Wire = leaseapi.Wire
-		}
 		for i := range leases {
 			reply.Leases[i].Units = s.units
 		}

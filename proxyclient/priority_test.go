@@ -9,39 +9,84 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// What is of wire 4, such as a priority, is sent only to a proxy that is known to heed it.
-func TestWire4IsAskedFor(t *testing.T) {
+// What a version-1 proxy would ignore, such as a priority, is not sent to one. The client asks once
+// what the proxy is.
+func TestVersion1WouldIgnore(t *testing.T) {
 	for _, tt := range []struct {
 		request    Request
 		what, sent string
 	}{
+		{Request{Ask: leaseapi.Ask{Key: "k"}}, "a key", "key=k"},
+		{Request{Ask: leaseapi.Ask{HasItems: true}}, "a number of items", "items=0"},
+		{Request{Ask: leaseapi.Ask{Overcommit: true}}, "overcommit", "overcommit=true"},
 		{Request{Ask: leaseapi.Ask{Priority: -7}}, "a priority", "priority=-7"},
 		{Request{Ask: leaseapi.Ask{Key: "k", KeyMode: leaseapi.KeyRead}}, "a key that is read", "key=k&key_mode=read"},
 		{Request{Ask: leaseapi.Ask{Name: "a"}}, "a lease of a certain name", "name=a"},
+		{Request{Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "b"}}}}, "leases of several types at once", "also=b"},
+		{Request{Replaces: []leaseapi.Lease{{Name: "a", Generation: 1}}}, "a lease in the place of another", "replaces=a%3A1"},
 	} {
-		tt.request.Type, tt.request.RequestID, tt.request.Wait = "t", "R", time.Minute
-		for name, wire := range map[string]int{"wire 2": 2, "wire 3": 3, "wire 4": 0} {
-			bubble(t, tt.what+" "+name, func(t *testing.T) {
-				proxy := newOurs(t, "a")
-				proxy.wire = wire
-				h := &recording{Handler: proxy}
-				c, _ := serve(t, h)
-				_, err := c.Acquire(t.Context(), tt.request)
-				sent := strings.Contains(strings.Join(h.seen, "\n"), leaseapi.PathAcquire)
-				if wire > 0 {
-					older, ok := errors.AsType[*OlderError](err)
-					if !ok || older.Needs != tt.what || sent {
-						t.Errorf("error %v; seen %q", err, h.seen)
-					}
-					return
-				}
-				want(t, err)
-				if !strings.Contains(strings.Join(h.seen, "\n"), "?"+tt.sent+"&") {
-					t.Errorf("seen %q", h.seen)
-				}
-			})
+		tt.request.Type, tt.request.Wait = "t", time.Minute
+		bubble(t, tt.what+" version 1", func(t *testing.T) {
+			v := newVersion1(t, "a")
+			c, _ := serve(t, v)
+			_, err := c.Acquire(t.Context(), tt.request)
+			if e, ok := errors.AsType[*Version1Error](err); !ok || e.Needs != tt.what || !errors.Is(err, ErrVersion1) || v.acquires > 0 {
+				t.Errorf("error %v, %d acquires", err, v.acquires)
+			}
+		})
+		bubble(t, tt.what+" nobody there", func(t *testing.T) {
+			c, m := serve(t, newOurs(t))
+			m.Close()
+			_, err := c.Acquire(t.Context(), tt.request)
+			want(t, err, ErrUnreachable)
+		})
+		if len(tt.request.Also) > 0 {
+			continue // the small server grants the first type only
 		}
+		bubble(t, tt.what+" ours", func(t *testing.T) {
+			s := newOurs(t, "a", "b")
+			h := &counting{Handler: s}
+			c, _ := serve(t, h, fault{status: 503}, fault{}, lostAnswer)
+			for range 2 {
+				g, err := c.Acquire(t.Context(), tt.request)
+				want(t, err)
+				if tt.request.Name == "" && len(g.Leases) != 1 {
+					t.Errorf("got %+v", g)
+				}
+				if _, err := c.Release(t.Context(), leaseapi.ReleaseRequest{RequestIDs: []string{g.RequestID}}); err != nil {
+					t.Error(err)
+				}
+				s.free = []string{"a", "b"}
+			}
+			for _, q := range s.acquires {
+				if !strings.Contains(q, tt.sent) || strings.Contains(q, "count=") {
+					t.Errorf("sent %s", q)
+				}
+			}
+			if h.asked != 1 || len(s.acquires) != 3 {
+				t.Errorf("asked %d times, acquired %d times", h.asked, len(s.acquires))
+			}
+		})
 	}
+}
+
+// A grant by a version-1 proxy that ignored a part of the request is given back: the proxy has taken
+// the place of leasectl's own.
+func TestVersion1TakesThePlace(t *testing.T) {
+	bubble(t, "", func(t *testing.T) {
+		v := newVersion1(t, "a")
+		c, _ := serve(t, v)
+		c.learn(Ours)
+		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Key: "k"}, Wait: time.Minute})
+		want(t, err, ErrVersion1)
+		if held, _ := v.state(); len(held) != 0 || len(v.releases) != 1 {
+			t.Errorf("%v held, %d releases", held, len(v.releases))
+		}
+	})
+}
+
+// What no proxy would take is not sent.
+func TestAskChecked(t *testing.T) {
 	c, _ := serve(t, newOurs(t, "a"))
 	if _, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Priority: 101}}); err == nil || !strings.Contains(err.Error(), "priority 101: want -100 to 100") {
 		t.Errorf("error %v", err)

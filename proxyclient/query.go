@@ -28,40 +28,13 @@ func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 
 func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, err error) {
 	err = c.get(ctx, leaseapi.PathHealth, &h, p)
-	if err == nil && h.Wire < leaseapi.WireIDs {
+	if err == nil && h.Wire < leaseapi.Wire {
 		err = unsupported(leaseapi.PathHealth)
 	}
 	if err == nil {
-		c.learn(h.Wire)
+		c.learn(Ours)
 	}
 	return h, err
-}
-
-// ensureWire returns an [OlderError] if the proxy speaks a lower wire than the feature named
-// what needs. Answers of servers before wire 4 only prove a lowest wire, so ensureWire asks for the
-// health, which states the exact wire.
-func (c *Client) ensureWire(ctx context.Context, needs int, what string, p *patience) error {
-	if c.known().wire >= needs {
-		return nil
-	}
-	h, err := c.health(ctx, p)
-	switch {
-	case errors.Is(err, errors.ErrUnsupported):
-		return &OlderError{Proxy: c.name, Wire: leaseapi.WireNames, Needs: what, needs: needs}
-	case err == nil && h.Wire < needs:
-		return &OlderError{Proxy: c.name, Wire: h.Wire, Needs: what, needs: needs}
-	}
-	return err
-}
-
-// CanSwap tells whether a request at the proxy may replace leases: see [Request]. It asks the
-// proxy if that is not known, as [Client.Health] does.
-func (c *Client) CanSwap(ctx context.Context) (bool, error) {
-	err := c.ensureWire(ctx, leaseapi.WireSwaps, "", &patience{limits: usualLimits})
-	if errors.Is(err, ErrOlder) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // maxPages and maxListed bound how much a peer can make Pools read: half a million leases.
@@ -174,14 +147,14 @@ func (c *Client) RequestState(ctx context.Context, id string) (leaseapi.RequestR
 func (c *Client) Capabilities(ctx context.Context) (Capabilities, error) {
 	can, err := c.identify(ctx, rand.Text(), &patience{limits: usualLimits})
 	if err != nil {
-		return Capabilities{}, fmt.Errorf("ask what the proxy can do: %w", err)
+		return Unknown, fmt.Errorf("ask what the proxy can do: %w", err)
 	}
 	return can, nil
 }
 
 // identify is Capabilities, and asks for the state of the request with that id.
 func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabilities, error) {
-	if can := c.known(); can.Known() {
+	if can := c.known(); can != Unknown {
 		return can, nil
 	}
 	_, err := c.requestState(ctx, id, false, p)
@@ -189,7 +162,7 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	case err == nil || errors.Is(err, ErrUnknownRequest), errors.Is(err, ErrNotLeader): // each proves the wire
 		return c.known(), nil
 	case !errors.Is(err, errors.ErrUnsupported):
-		return Capabilities{}, err
+		return Unknown, err
 	}
 	// The proxy is of version 1, or a gateway replaced our server's 404 by its own page. A
 	// health is no error, so a gateway lets it through. One question is enough: a health
@@ -197,12 +170,12 @@ func (c *Client) identify(ctx context.Context, id string, p *patience) (Capabili
 	_, err = c.health(ctx, &patience{end: Now()})
 	can := c.known()
 	switch {
-	case can.Known():
+	case can != Unknown:
 		return can, nil
 	case ctx.Err() != nil: // the question was cut short, and says nothing
-		return Capabilities{}, because(ctx, err)
+		return Unknown, because(ctx, err)
 	}
-	return Capabilities{wire: leaseapi.WireNames}, nil
+	return NamesOnly, nil
 }
 
 // requestState is RequestState, and learns what the proxy can do. A proxy that recognises
@@ -222,7 +195,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	case o.err != nil:
 		return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 	case answers(o.answer):
-		c.learn(leaseapi.WireIDs)
+		c.learn(Ours)
 		r.Page = c.pageURL(r.Page)
 		makePrintable(&r.State, &r.Reason, &r.Follows)
 		for i := range r.Names {
@@ -236,7 +209,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 		}
 		return r, nil
 	case o.is(leaseapi.ProblemUnknownRequest):
-		c.learn(leaseapi.WireIDs)
+		c.learn(Ours)
 		return leaseapi.RequestReply{}, fmt.Errorf("%w %s", ErrUnknownRequest, id)
 	case o.StatusCode == http.StatusNotFound || o.StatusCode == http.StatusMethodNotAllowed:
 		return leaseapi.RequestReply{}, unsupported(leaseapi.PathRequests)
@@ -338,9 +311,6 @@ func (c *Client) Remove(ctx context.Context, req leaseapi.RemoveRequest) (reply 
 
 // Move gives a waiter another priority. Its reason is for the server's log.
 func (c *Client) Move(ctx context.Context, req leaseapi.MoveRequest) (reply leaseapi.MoveReply, err error) {
-	if err := c.ensureWire(ctx, leaseapi.WireSwaps, "a move", &patience{limits: usualLimits}); err != nil {
-		return reply, fmt.Errorf("move: %w", err)
-	}
 	err = c.operate(ctx, "move", leaseapi.PathMove, req, &reply)
 	if errors.Is(err, ErrUnknownRequest) {
 		err = fmt.Errorf("%w %s", err, req.RequestID)
@@ -352,9 +322,6 @@ func (c *Client) Move(ctx context.Context, req leaseapi.MoveRequest) (reply leas
 // Reserve takes a name out of its pool for req.Owner, at once if it is free, else when its holder
 // ends. The errors are also [ErrUnknownName], if no pool has the name, and [ErrReserved].
 func (c *Client) Reserve(ctx context.Context, req leaseapi.ReserveRequest) (reply leaseapi.ReserveReply, err error) {
-	if err := c.ensureWire(ctx, leaseapi.WireSwaps, "a reservation", &patience{limits: usualLimits}); err != nil {
-		return reply, fmt.Errorf("reserve: %w", err)
-	}
 	err = c.operate(ctx, "reserve", leaseapi.PathReserve, req, &reply)
 	r := &reply.Reservation
 	makePrintable(&reply.Type, &r.Name, &r.Owner, &r.Token, &r.Reason, &r.HeldBy)

@@ -36,7 +36,7 @@ func TestQueries(t *testing.T) {
 		}
 		_, err = c.RequestState(t.Context(), "unknown")
 		want(t, err, ErrUnknownRequest)
-		if !c.known().RequestIDs() {
+		if !c.isOurs() {
 			t.Error("not taken for ours")
 		}
 	})
@@ -115,7 +115,7 @@ func TestQueries(t *testing.T) {
 		c, _ := serve(t, foreign("about:blank"))
 		_, err := c.RequestState(t.Context(), "id")
 		want(t, err, errors.ErrUnsupported)
-		if c.known().Known() {
+		if c.known() != Unknown {
 			t.Error("taken for ours")
 		}
 		c, _ = serve(t, foreign(leaseapi.ProblemNotFound))

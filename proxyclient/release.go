@@ -21,7 +21,7 @@ const releaseTime = 10 * time.Second
 func Releasing(leases []leaseapi.Lease, owner string) leaseapi.ReleaseRequest {
 	var r leaseapi.ReleaseRequest
 	for _, l := range leases {
-		if CapabilitiesOf([]leaseapi.Lease{l}).NamesOnly() {
+		if CapabilitiesOf([]leaseapi.Lease{l}) == NamesOnly {
 			r.Names = append(r.Names, l.Name)
 		} else {
 			r.Leases = append(r.Leases, l)
@@ -59,7 +59,7 @@ type NamesRelease struct {
 	Owner string
 	// Learned is when the caller learned of the names, by the clock of this machine, such as the
 	// time of the file that has them. Leases of Owner that were granted later are stale. Zero: any
-	// lease of Owner is meant, as with servers before wire 4.
+	// lease of Owner is meant.
 	Learned time.Time
 	Delay   time.Duration // from now on; zero: at once
 }
@@ -139,7 +139,7 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	// is known to be ours, anything but our server's whole reply.
 	unfinished := func(a answer) bool {
 		reply, ours = a.releaseReply()
-		return a.foreign() || !ours && r.client.known().RequestIDs() || ours && !settles(reply, names)
+		return a.foreign() || !ours && r.client.isOurs() || ours && !settles(reply, names)
 	}
 	attempts := 0
 	q := post(leaseapi.PathRelease, req, idempotent{misrouted: true, unfinished: unfinished})
@@ -261,7 +261,7 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 // noteUnknown decides whether a name that the proxy does not know counts as released, as
 // unconfirmed or as refused.
 func (r *nameRelease) noteUnknown(ctx context.Context, name string, t *nameTry) {
-	if can, err := r.client.identify(ctx, rand.Text(), r.patience); err == nil && can.ChecksOwners() {
+	if can, err := r.client.identify(ctx, rand.Text(), r.patience); err == nil && can == Ours {
 		// Our server answers this only for a name that it has never had.
 		r.refused = append(r.refused, &reworded{text: fmt.Sprintf("the proxy has no lease %q", name), err: t.o.failure()})
 		return
@@ -388,7 +388,7 @@ func (r *nameRelease) mayDelay(ctx context.Context, req leaseapi.ReleaseRequest)
 		return nil
 	}
 	can, err := r.client.Capabilities(ctx)
-	if err == nil && !can.ReleasesLate() {
+	if err == nil && can != Ours {
 		err = unsupported("late release")
 	}
 	if err != nil {
@@ -445,8 +445,7 @@ func (r *releasedNames) forget(names []string) {
 // ReleaseAll ends all leases of owner, and takes all requests of owner off the queue. It
 // retries like [Client.Release], so a retry also ends leases that owner got meanwhile.
 // lost says that the answer to an earlier try was lost: the reply lacks the leases that
-// this try ended. The error is [errors.ErrUnsupported] for a version-1 proxy, and for an
-// older server of ours; neither of them does anything.
+// this try ended. The error is [errors.ErrUnsupported] for a version-1 proxy, which does nothing.
 func (c *Client) ReleaseAll(ctx context.Context, owner string) (reply leaseapi.ReleaseReply, lost bool, err error) {
 	tries := &allTries{repeat: idempotent{misrouted: true}}
 	reply, err = c.releaseAll(ctx, leaseapi.ReleaseRequest{Owner: owner, All: true}, tries)
@@ -463,11 +462,8 @@ func (c *Client) releaseAll(ctx context.Context, request leaseapi.ReleaseRequest
 		return leaseapi.ReleaseReply{}, c.failure(ctx, o, &p)
 	}
 	reply, ours := o.releaseReply()
-	switch {
-	case !ours:
+	if !ours || !reply.All {
 		return reply, unsupported("owners")
-	case !reply.All:
-		return reply, errOlderServer
 	}
 	return reply, nil
 }
@@ -487,6 +483,3 @@ func (t *allTries) mayRepeat(o outcome) bool {
 	t.lost = t.lost || o.sent && o.transient() && !refused
 	return t.repeat.mayRepeat(o)
 }
-
-// errOlderServer is the error for a server of ours that ignores [leaseapi.ReleaseRequest.All].
-var errOlderServer = fmt.Errorf("%w: the proxy is an older server of ours, which cannot release all that an owner holds", errors.ErrUnsupported)

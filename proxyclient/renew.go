@@ -88,7 +88,7 @@ func renewable(leases []leaseapi.Lease) error {
 	if len(leases) == 0 {
 		return errors.New("there is no lease to renew")
 	}
-	if !CapabilitiesOf(leases).Renews() {
+	if CapabilitiesOf(leases) != Ours {
 		return unsupported("renewals")
 	}
 	return nil
@@ -328,16 +328,13 @@ func allReleased(lost []leaseapi.Lost) bool {
 // until ctx ends, or until there was no good answer for too long ([ErrUnreachable]). If
 // r.After is set, the proxy recognises a second copy, however late it arrives.
 //
-// Errors are [ErrNoRoom], [ErrTooMany], [ErrNotCounted], [ErrOlder], a [StaleError]
+// Errors are [ErrNoRoom], [ErrTooMany], [ErrNotCounted], a [StaleError]
 // if the lease does not hold r.From units, or was resized after r.After, and a [LostError]
 // if it has ended, or cannot grow since an operator broke it. None of these errors
 // changes the lease. With the first two and a StaleError the reply has the units that
 // the lease holds, if the proxy sent them.
 func (c *Client) Resize(ctx context.Context, r leaseapi.ResizeRequest) (leaseapi.ResizeReply, error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
-	if err := c.ensureWire(ctx, leaseapi.WireUnits, "a resize", p); err != nil {
-		return leaseapi.ResizeReply{}, fmt.Errorf("resize: %w", err)
-	}
 	reply, err := c.resize(ctx, r, p)
 	if err != nil {
 		return reply, fmt.Errorf("resize: %w", err)
@@ -388,11 +385,14 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 // answer for too long ([ErrUnreachable]), since a second copy changes nothing.
 //
 // Errors are [ErrUnknownRequest] if the proxy has forgotten the lease, [ErrNoLease],
-// and [ErrOlder] if the proxy takes no reports.
+// and [ErrVersion1] if the proxy takes no reports.
 func (c *Client) Report(ctx context.Context, r leaseapi.ReportRequest) (counts bool, err error) {
 	p := &patience{limits: usualLimits, maxPause: maxPauseBefore(ctx)}
-	if err := c.ensureWire(ctx, leaseapi.WireUnits, "a report", p); err != nil {
+	switch can, err := c.identify(ctx, r.RequestID, p); {
+	case err != nil:
 		return false, fmt.Errorf("report: %w", err)
+	case can != Ours:
+		return false, fmt.Errorf("report: %w", &Version1Error{Proxy: c.name, Needs: "a report"})
 	}
 	o := c.do(ctx, post(leaseapi.PathReport, r, idempotent{misrouted: true}), p)
 	var reply leaseapi.ReportReply

@@ -10,18 +10,18 @@ import (
 // Each answer to a report, and a lost answer, after which the report is sent again. A
 // proxy that takes no reports gets none.
 func TestReport(t *testing.T) {
-	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
+	unknown := problemFault(404, leaseapi.ProblemUnknownRequest) // as leasectl's own server answers
 	for name, tt := range map[string]struct {
 		faults []fault
 		counts bool
 		err    error
 	}{
-		"counts":    {[]fault{health, {status: 200, body: `{"counts":true}`}}, true, nil},
-		"again":     {[]fault{health, {status: 200, body: `{"counts":false}`}}, false, nil},
-		"forgotten": {[]fault{health, problemFault(404, leaseapi.ProblemUnknownRequest)}, false, ErrUnknownRequest},
-		"no lease":  {[]fault{health, problemFault(409, leaseapi.ProblemNoLease)}, false, ErrNoLease},
-		"lost":      {[]fault{health, {status: 502, body: "x"}, {status: 200, body: `{"counts":true}`}}, true, nil},
-		"wire 2":    {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, false, ErrOlder},
+		"counts":    {[]fault{unknown, {status: 200, body: `{"counts":true}`}}, true, nil},
+		"again":     {[]fault{unknown, {status: 200, body: `{"counts":false}`}}, false, nil},
+		"forgotten": {[]fault{unknown, problemFault(404, leaseapi.ProblemUnknownRequest)}, false, ErrUnknownRequest},
+		"no lease":  {[]fault{unknown, problemFault(409, leaseapi.ProblemNoLease)}, false, ErrNoLease},
+		"lost":      {[]fault{unknown, {status: 502, body: "x"}, {status: 200, body: `{"counts":true}`}}, true, nil},
+		"version 1": {[]fault{{status: 404, body: "x"}, {status: 404, body: "x"}}, false, ErrVersion1},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			c, _ := serve(t, nil, tt.faults...)

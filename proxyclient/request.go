@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -19,12 +18,8 @@ type Request struct {
 	RequestID string        // empty: Acquire makes a random one
 	TTL       time.Duration // requested TTL; zero: the default of the pool
 	Wait      time.Duration // how long to queue; zero: take what is free, or fail
-	// Tried says that the request was made before with the same id and no Wait. It must
-	// be the same request to the proxy, and Wait is only the time for its answer.
-	Tried bool
 	// Replaces are leases of Owner that end when the proxy takes the request into its queue. A
-	// request that is refused ends none. Not every proxy can do that: see
-	// [Client.CanSwap].
+	// request that is refused ends none.
 	Replaces []leaseapi.Lease
 
 	// OnQueued is called whenever the proxy reports the request's place in the
@@ -50,30 +45,18 @@ func (r *Request) check() error {
 // count returns how many leases to ask for from a proxy that knows no units.
 func (r *Request) count() int { return max(r.Count, 1) }
 
-// needs returns the least wire on which the whole request is known, and names a part of the
-// request that needs it; zero: any wire.
-func (r *Request) needs() (wire int, what string) {
+// needs names a part of the request that a version-1 proxy would ignore; empty: there is none.
+func (r *Request) needs() (what string) {
 	if len(r.Replaces) > 0 {
-		return leaseapi.WireSwaps, "a lease in the place of another"
+		return "a lease in the place of another"
 	}
-	return leaseapi.AskNeeds(&r.Ask)
-}
-
-// saysWire reports whether the request states the wire that it relies on: its count means
-// units, or it wants the reason of a refusal. Older proxies ignore the statement. With it
-// a count of one means one unit, so a count that is unset is not sent.
-func (r *Request) saysWire() bool {
-	wire, _ := r.needs()
-	return wire > 0 || r.Count > 0 || r.Wait == 0 || r.Tried
+	return leaseapi.BeyondVersion1(&r.Ask)
 }
 
 // encode adds the parameters that version 1 does not know, except the wait, which is of an attempt.
 func (r *Request) encode(v url.Values) {
 	leaseapi.EncodeAsk(&r.Ask, v)
 	v.Set(leaseapi.ParamRequestID, r.RequestID)
-	if r.saysWire() {
-		v.Set(leaseapi.ParamWire, strconv.Itoa(leaseapi.WireUnits))
-	}
 	if len(r.Replaces) > 0 {
 		v.Set(leaseapi.ParamReplaces, leaseapi.FormatReplaces(r.Replaces))
 	}
@@ -102,7 +85,7 @@ type Grant struct {
 // Instant if it does not end by itself. The time counts from Asked, not from the
 // answer, since the proxy may have made the grant that early.
 func (g *Grant) Deadline() Instant {
-	if !g.Capabilities.Renews() {
+	if g.Capabilities != Ours {
 		return Instant{}
 	}
 	return g.Asked.Add(min(leaseapi.ProvisionalTTL, g.TTL))
@@ -142,7 +125,7 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 	}
 	g.Leases, g.Capabilities = withoutUnits(reply.Leases), CapabilitiesOf(reply.Leases)
 	same := func(n string, l leaseapi.Lease) bool { return n == l.Name }
-	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities.NamesOnly() {
+	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities == NamesOnly {
 		return nil, errors.New("the names and the leases that the proxy granted differ")
 	}
 	g.TTL, g.Unit, g.Stale = time.Duration(reply.TTL), reply.Unit, reply.Stale
@@ -156,8 +139,8 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 // unitsOf returns how many units of a counted pool a reply grants in one lease;
 // zero if the pool is a listed one.
 func unitsOf(r *Request, reply leaseapi.AcquireReply) (int, error) {
-	if needs, what := r.needs(); reply.Wire < needs {
-		return 0, fmt.Errorf("%w: it granted without %s, since an older one has taken the place of the one that was asked", ErrOlder, what)
+	if what := r.needs(); what != "" && reply.RequestID == "" {
+		return 0, fmt.Errorf("%w, and has taken the place of the one that was asked: it granted without %s", ErrVersion1, what)
 	}
 	if len(reply.Leases) != 1 || reply.Leases[0].Units == 0 || len(r.Also) > 0 {
 		return 0, nil

@@ -42,13 +42,4 @@ func TestReserve(t *testing.T) {
 			}
 		})
 	}
-	bubble(t, "older", func(t *testing.T) {
-		proxy := newOurs(t, "a")
-		proxy.wire = 3
-		h := &recording{Handler: proxy}
-		c, _ := serve(t, h)
-		if _, err := c.Reserve(t.Context(), req); !errors.Is(err, ErrOlder) || strings.Contains(strings.Join(h.seen, "\n"), leaseapi.PathReserve) {
-			t.Errorf("error %v; seen %q", err, h.seen)
-		}
-	})
 }

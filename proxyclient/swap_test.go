@@ -2,7 +2,6 @@ package proxyclient
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -12,33 +11,25 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// swapping is a server that answers each acquire with a lease of the next generation, and says its
-// wire as servers of that wire do.
+// swapping is a server that answers each acquire with a lease of the next generation.
 type swapping struct {
-	wire     int
 	acquires []string // replaces of each
 	releases []leaseapi.ReleaseRequest
 	refusals int // how many releases fail first
-	healths  int
 }
 
 func (s *swapping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.wire >= 4 {
-		w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(s.wire))
-	}
+	w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(leaseapi.Wire))
 	answer := func(v any) {
 		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(v)
 	}
 	switch r.URL.Path {
-	case leaseapi.PathHealth:
-		s.healths++
-		answer(leaseapi.Health{Status: "ok", Wire: s.wire})
 	case leaseapi.PathAcquire:
 		s.acquires = append(s.acquires, r.FormValue("replaces"))
 		reply := leaseapi.AcquireReply{
 			Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "a", Generation: uint64(len(s.acquires))}},
-			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(time.Minute), Wire: s.wire,
+			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(time.Minute),
 		}
 		if r.FormValue("replaces") == "gone:7" {
 			reply.Stale = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "gone", Generation: 7}, Reason: "expired"}}
@@ -59,20 +50,15 @@ func (s *swapping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A request that replaces leases is sent only to a proxy that can do that. One answer of such a
-// proxy is enough to know it.
+// A request names the leases that it replaces. One answer of leasectl's own server is enough to know
+// that it can do that.
 func TestReplaces(t *testing.T) {
 	request := Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "me", Wait: time.Minute}
-	bubble(t, "wire 4", func(t *testing.T) {
-		s := &swapping{wire: 4}
+	bubble(t, "", func(t *testing.T) {
+		s := &swapping{}
 		c, _ := serve(t, s)
 		g, err := c.Acquire(t.Context(), request)
 		want(t, err)
-		can, err := c.CanSwap(t.Context())
-		want(t, err)
-		if !can || s.healths > 0 {
-			t.Errorf("can swap: %t, after %d questions", can, s.healths)
-		}
 		next := request
 		next.Replaces = g.Leases
 		again, err := c.Acquire(t.Context(), next)
@@ -87,39 +73,12 @@ func TestReplaces(t *testing.T) {
 			t.Errorf("stale are %+v", stale.Stale)
 		}
 	})
-	bubble(t, "wire 3", func(t *testing.T) {
-		s := &swapping{wire: 3}
-		c, _ := serve(t, s)
-		can, err := c.CanSwap(t.Context())
-		want(t, err)
-		next := request
-		next.Replaces = []leaseapi.Lease{{Name: "a", Generation: 1}}
-		_, err = c.Acquire(t.Context(), next)
-		if older, ok := errors.AsType[*OlderError](err); can || !ok || older.Wire != 3 || len(s.acquires) > 0 {
-			t.Errorf("can swap: %t; %v; sent %q", can, err, s.acquires)
-		}
-	})
-	bubble(t, "an older one took its place", func(t *testing.T) {
-		s := &swapping{wire: 4}
-		c, _ := serve(t, s)
-		g, err := c.Acquire(t.Context(), request)
-		want(t, err)
-		s.wire = 3
-		next := request
-		next.Replaces = g.Leases
-		if _, err = c.Acquire(t.Context(), next); !errors.Is(err, ErrOlder) {
-			t.Errorf("%v", err)
-		}
-		if len(s.releases) != 1 || len(s.releases[0].RequestIDs) != 1 {
-			t.Errorf("the grant was not given back: %+v", s.releases)
-		}
-	})
 }
 
 // Each attempt to release names says anew how long ago they were learned.
 func TestAgeOfNames(t *testing.T) {
 	bubble(t, "", func(t *testing.T) {
-		s := &swapping{wire: 4, refusals: 3}
+		s := &swapping{refusals: 3}
 		c, _ := serve(t, s)
 		learned := time.Now().Add(-time.Minute)
 		_, err := c.ReleaseNames(releaseTimeout(t), NamesRelease{Names: []string{"a"}, Owner: "me", Learned: learned})

@@ -29,24 +29,23 @@ func (h *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Handler.ServeHTTP(w, r)
 }
 
-// A client that needs nothing of wire 3 sends, byte for byte, the requests of wire-2
-// clients, and asks nothing before, whatever wire the proxy speaks.
-func TestRequestsAsBefore(t *testing.T) {
+// A client that asks for a lease alone asks nothing before, whatever the proxy is: these are its
+// requests, byte for byte.
+func TestPlainRequests(t *testing.T) {
 	request := Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "me", RequestID: "R", TTL: time.Hour, Wait: time.Minute}
-	const acquired = "POST /lease/acquire?count=1&owner=me&request_id=R&ttl=1h0m0s&type=t&wait=1m0s"
+	const acquired = "POST /lease/acquire?owner=me&request_id=R&ttl=1h0m0s&type=t&wait=1m0s"
 	for name, tt := range map[string]struct {
 		proxy http.Handler
 		want  []string
 	}{
 		"version 1": {newVersion1(t, "a"), []string{acquired, `POST /lease/release {"names":["a"],"owner":"me"}`}},
-		"wire 2":    {&ours{wire: 2}, nil},
-		"wire 3":    {&ours{}, nil},
+		"ours":      {&ours{}, nil},
 		"counted":   {&ours{units: 512}, nil},
 	} {
 		if s, ok := tt.proxy.(*ours); ok {
-			wire, units := s.wire, s.units
+			units := s.units
 			*s = *newOurs(t, "a")
-			s.wire, s.units = wire, units
+			s.units = units
 			tt.want = []string{acquired,
 				`POST /lease/renew {"leases":[{"name":"a","generation":1001}]}`,
 				`POST /lease/release {"leases":[{"name":"a","generation":1001}]}`}
@@ -56,7 +55,7 @@ func TestRequestsAsBefore(t *testing.T) {
 			c, _ := serve(t, h)
 			g, err := c.Acquire(t.Context(), request)
 			want(t, err)
-			if g.Capabilities.Renews() {
+			if g.Capabilities == Ours {
 				_, err = c.Renew(t.Context(), g.Leases, 0)
 				want(t, err)
 			}
@@ -67,84 +66,6 @@ func TestRequestsAsBefore(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Parameters of wire 3 are not sent to a proxy that ignores them. The client first asks
-// which wire the proxy speaks, once.
-func TestUnitsAreAskedFor(t *testing.T) {
-	for what, change := range map[string]func(*Request){
-		"key=k":           func(r *Request) { r.Key = "k" },
-		"items=0":         func(r *Request) { r.HasItems = true },
-		"overcommit=true": func(r *Request) { r.Overcommit = true },
-	} {
-		request := Request{Ask: leaseapi.Ask{Type: "t"}, Wait: time.Minute}
-		change(&request)
-		bubble(t, what+" version 1", func(t *testing.T) {
-			v := newVersion1(t, "a")
-			c, _ := serve(t, v)
-			_, err := c.Acquire(t.Context(), request)
-			want(t, err, ErrOlder)
-			if v.acquires != 0 {
-				t.Error("it was sent")
-			}
-		})
-		bubble(t, what+" wire 2", func(t *testing.T) {
-			s := newOurs(t, "a")
-			s.wire = 2
-			c, _ := serve(t, s)
-			c.learn(leaseapi.WireIDs) // from an answer that proved no more
-			_, err := c.Acquire(t.Context(), request)
-			want(t, err, ErrOlder)
-			if !strings.Contains(err.Error(), "needs a lease proxy of wire 3 or later, and http://proxy.test speaks wire 2: nothing was sent") {
-				t.Errorf("error %v", err)
-			}
-			if len(s.acquires) != 0 {
-				t.Error("it was sent")
-			}
-		})
-		bubble(t, what+" nobody there", func(t *testing.T) {
-			c, m := serve(t, newOurs(t))
-			m.Close()
-			_, err := c.Acquire(t.Context(), request)
-			want(t, err, ErrUnreachable)
-		})
-		bubble(t, what+" wire 3", func(t *testing.T) {
-			s := newOurs(t, "a", "b")
-			s.units = 3
-			c, _ := serve(t, s, fault{status: 503}, fault{}, lostAnswer)
-			for range 2 {
-				g, err := c.Acquire(t.Context(), request)
-				want(t, err)
-				if g.Units != 3 || g.Leases[0].Units != 0 {
-					t.Errorf("got %+v", g)
-				}
-			}
-			for _, q := range s.acquires {
-				if !strings.Contains(q, what) || !strings.Contains(q, "wire=3") || strings.Contains(q, "count=") {
-					t.Errorf("sent %s", q)
-				}
-			}
-			if s.healths != 1 || len(s.acquires) != 3 {
-				t.Errorf("asked %d times, acquired %d times", s.healths, len(s.acquires))
-			}
-		})
-	}
-}
-
-// A grant by a proxy that did not understand the request is given back: an older proxy has
-// replaced the one whose wire was known.
-func TestGrantOfOlderProxy(t *testing.T) {
-	bubble(t, "", func(t *testing.T) {
-		s := newOurs(t, "a")
-		s.wire = 2
-		c, _ := serve(t, s)
-		c.learn(leaseapi.WireUnits)
-		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Key: "k"}, Wait: time.Minute})
-		want(t, err, ErrOlder)
-		if held, _ := s.state(); held != 0 || len(s.released) != 1 {
-			t.Errorf("%d held, %d releases", held, len(s.released))
-		}
-	})
 }
 
 // A count is a number of names of a listed pool, or of units of one lease of a counted
@@ -199,7 +120,6 @@ func TestResize(t *testing.T) {
 		return fault{status: status, body: `{"type":"` + typ + `","detail":"why","need":1024,"free":512,"held":928,"resizes":3}`,
 			header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
 	}
-	health := fault{status: 200, body: `{"status":"ok","wire":3}`}
 	done := fault{status: 200, body: `{"units":1536,"resizes":3}`}
 	grown, asBefore := leaseapi.ResizeReply{Units: 1536, Resizes: 3}, leaseapi.ResizeReply{Units: 928, Resizes: 3}
 	var none leaseapi.ResizeReply
@@ -209,14 +129,13 @@ func TestResize(t *testing.T) {
 		text   string
 		now    leaseapi.ResizeReply
 	}{
-		"done":        {[]fault{health, done}, nil, "", grown},
-		"lost answer": {[]fault{health, lostRequest, done}, nil, "", grown},
-		"no room":     {[]fault{health, said(409, leaseapi.ProblemNoRoom)}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held", asBefore},
-		"too many":    {[]fault{health, said(400, leaseapi.ProblemTooMany)}, ErrTooMany, "resize: why", asBefore},
-		"listed":      {[]fault{health, said(409, leaseapi.ProblemNotCounted)}, ErrNotCounted, "resize: why", none},
-		"lost lease":  {[]fault{health, said(410, leaseapi.ProblemLost)}, ErrLost, "", none},
-		"wire 2":      {[]fault{{status: 200, body: `{"status":"ok","wire":2}`}}, ErrOlder, "", none},
-		"nonsense":    {[]fault{health, {status: 200, body: `<p>log in`}}, errAny, "", none},
+		"done":        {[]fault{done}, nil, "", grown},
+		"lost answer": {[]fault{lostRequest, done}, nil, "", grown},
+		"no room":     {[]fault{said(409, leaseapi.ProblemNoRoom)}, ErrNoRoom, "resize: need 1024 more, 512 free; 928 stay held", asBefore},
+		"too many":    {[]fault{said(400, leaseapi.ProblemTooMany)}, ErrTooMany, "resize: why", asBefore},
+		"listed":      {[]fault{said(409, leaseapi.ProblemNotCounted)}, ErrNotCounted, "resize: why", none},
+		"lost lease":  {[]fault{said(410, leaseapi.ProblemLost)}, ErrLost, "", none},
+		"nonsense":    {[]fault{{status: 200, body: `<p>log in`}}, errAny, "", none},
 	} {
 		bubble(t, name, func(t *testing.T) {
 			c, m := serve(t, nil, tt.faults...)
@@ -233,7 +152,7 @@ func TestResize(t *testing.T) {
 		})
 	}
 	bubble(t, "stale", func(t *testing.T) {
-		c, _ := serve(t, nil, health, said(409, leaseapi.ProblemStale))
+		c, _ := serve(t, nil, said(409, leaseapi.ProblemStale))
 		_, err := c.Resize(t.Context(), request)
 		if stale, ok := errors.AsType[*StaleError](err); !ok || stale.Held != 928 {
 			t.Errorf("error %v", err)

@@ -38,7 +38,7 @@ func (a *acquisition) refusal(ctx context.Context, o outcome) error {
 		ctx, cancel := context.WithTimeout(ctx, cancelTime)
 		defer cancel()
 		can, _ := a.client.identify(ctx, a.request.RequestID, &a.patience) // only for the text of the error
-		unknown := &UnknownTypeError{Type: a.request.Type, Types: leaseapi.ParseUnknown(string(o.body)), Listed: can.RequestIDs()}
+		unknown := &UnknownTypeError{Type: a.request.Type, Types: leaseapi.ParseUnknown(string(o.body)), Listed: can == Ours}
 		if len(unknown.Types) > 0 {
 			unknown.Type = unknown.Types[0]
 		}

@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -55,7 +56,7 @@ func (v *version1) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (v *version1) acquire(w http.ResponseWriter, r *http.Request) {
 	typ, count := r.URL.Query().Get("type"), r.URL.Query().Get("count")
-	n, err := strconv.ParseUint(count, 10, 64)
+	n, err := strconv.ParseUint(cmp.Or(count, "1"), 10, 64)
 	switch {
 	case typ == "":
 		http.Error(w, "type is required", http.StatusBadRequest)

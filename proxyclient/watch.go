@@ -75,7 +75,7 @@ func (a *acquisition) watch(ctx context.Context, cut context.CancelCauseFunc, bo
 	_, troubled := a.patience.troubled()
 	server, _ := a.client.servers.ask()
 	switch begun := Now(); {
-	case a.client.known().NamesOnly(): // version 1 cannot be asked
+	case a.client.known() == NamesOnly: // version 1 cannot be asked
 	case !bounded && a.client.servers.several(), a.recognised() && troubled:
 		a.askLater(ctx, askEarly, func(ctx context.Context) {
 			if !bounded {

@@ -79,6 +79,11 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
 		return nil, false
 	}
+	if err := checkParameters(query, acquireParameters); err != nil {
+		h.metrics.Refused("", "bad-request")
+		badRequest(w, err)
+		return nil, false
+	}
 	if p, ok = parseAcquire(w, query); !ok {
 		h.metrics.Refused(p.Type, "bad-request")
 		return nil, false
@@ -181,7 +186,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 		answerNotInPool(w, t, p)
 	case errors.Is(err, pool.ErrTooMany), errors.Is(err, pool.ErrNoCost), errors.Is(err, pool.ErrNoOvercommit), errors.Is(err, pool.ErrOneName):
 		refuse(http.StatusBadRequest, err.Error())
-	case p.wire >= leaseapi.WireUnits && exhausted != nil:
+	case p.ours && exhausted != nil:
 		answerExhausted(w, t.clock, exhausted)
 	case errors.Is(err, pool.ErrExhausted):
 		refuse(http.StatusInternalServerError, fmt.Sprintf("%s: %s within %v", leaseapi.TextExhausted, leaseapi.TextExhaustedOne, round(out.took)))
@@ -260,9 +265,6 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 		reply.RequestID = pool.PlainID(p.ID)
 	}
 	reply.Leases, reply.Unit, reply.Stale = leasesOf(leases, p.counted), p.unit, lostOf(p.stale)
-	if p.wire > 0 {
-		reply.Wire = leaseapi.Wire
-	}
 	ttl, expires := leases[0].TTL, leases[0].Ends()
 	for i := range leases {
 		l := &leases[i]

@@ -22,7 +22,7 @@ func threePools() []pool.Config {
 func TestAlso(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: threePools()})
-		got := p.granted("type=a&count=2&wire=3&also=u&also=b%3D1&request_id=r1")
+		got := p.granted("type=a&count=2&also=u&also=b%3D1&request_id=r1")
 		want := []leaseapi.Lease{{Name: "a-0", Type: "a"}, {Name: "a-1", Type: "a"}, {Name: "u-1", Type: "u", Units: 4}, {Name: "b-0", Type: "b"}}
 		for i, l := range got.Leases {
 			l.Generation = 0
@@ -30,7 +30,7 @@ func TestAlso(t *testing.T) {
 				t.Errorf("lease %d is %+v", i, l)
 			}
 		}
-		if again := p.granted("type=a&count=2&wire=3&also=u&also=b%3D1&request_id=r1"); len(again.Leases) != 4 || again.Leases[3].Generation != got.Leases[3].Generation {
+		if again := p.granted("type=a&count=2&also=u&also=b%3D1&request_id=r1"); len(again.Leases) != 4 || again.Leases[3].Generation != got.Leases[3].Generation {
 			t.Errorf("again %+v", again)
 		}
 		state := decode[leaseapi.RequestReply](t, p.do("GET", "/lease/requests/r1", ""), 200)
@@ -70,7 +70,7 @@ func TestAlso(t *testing.T) {
 			"type=u&request_id=x&also=b&overcommit=true":               {400, "overcommit does not go with also"},
 			"type=a&request_id=x&also=y&also=z":                        {404, `there are no pools of type "y" "z"`},
 			"type=a&request_id=x&also=b%3D2":                           {400, `"b": the pool can never give that many`},
-			"type=a&count=2&wire=3&request_id=r1&also=u":               {409, ""},
+			"type=a&count=2&request_id=r1&also=u":                      {409, ""},
 		} {
 			if r := p.acquire(query); r.status != want.status || !strings.Contains(r.body, want.text) && !strings.Contains(r.body, strings.ReplaceAll(want.text, `"`, `\"`)) {
 				t.Errorf("%s: %d %s", query, r.status, r.body)
@@ -112,7 +112,7 @@ func TestAlsoAgainAfterLongerNames(t *testing.T) {
 		return all
 	}
 	p := start(t, Options{Pools: named("")})
-	query := "type=a&count=1500&wire=3&also=b%3D1500&request_id="
+	query := "type=a&count=1500&also=b%3D1500&request_id="
 	p.granted(query + "r1")
 	if err := p.server.SetPools(named(strings.Repeat("n", 240))); err != nil {
 		t.Fatal(err)

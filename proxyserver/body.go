@@ -1,11 +1,13 @@
 package proxyserver
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -95,14 +97,29 @@ func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() erro
 		badRequest(w, err)
 		return false
 	}
-	err = json.Unmarshal(body, req)
-	if err != nil {
-		err = errors.New("the body is not valid: " + leaseapi.Shorten(err.Error()))
-	} else {
+	if err = decodeBody(body, req); err == nil {
 		err = check()
 	}
 	if err != nil {
 		badRequest(w, err)
 	}
 	return err == nil
+}
+
+// decodeBody reads a body into req, which must have all fields of it: the server could not do what others
+// ask for.
+func decodeBody(body []byte, req any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	err := d.Decode(req)
+	switch _, rest := d.Token(); {
+	case err == io.EOF:
+		err = errors.New("it is empty")
+	case err == nil && rest != io.EOF:
+		err = errors.New("more follows after the JSON value")
+	}
+	if err != nil {
+		return errors.New("the body is not valid: " + leaseapi.Shorten(strings.TrimPrefix(err.Error(), "json: ")))
+	}
+	return nil
 }

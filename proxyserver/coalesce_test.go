@@ -14,7 +14,7 @@ import (
 
 // merging is the query of a request that merges with others of one key.
 func merging(id, mode, variant string) string {
-	return fmt.Sprintf("type=q&wire=3&key=k&request_id=%s&coalesce=%s&variant=%s", id, mode, variant)
+	return fmt.Sprintf("type=q&key=k&request_id=%s&coalesce=%s&variant=%s", id, mode, variant)
 }
 
 // finish releases the lease of a run whose command ended by itself with code.

@@ -146,20 +146,20 @@ func expositionAlone(t *testing.T) string {
 
 	// Units, what was used of them, and reports.
 	for i, bytes := range []int64{123456789, 300, 200} {
-		l := p.granted(fmt.Sprintf("type=mem&wire=3&count=%d&request_id=mem%d", 10*(i+1), i)).Leases[0]
+		l := p.granted(fmt.Sprintf("type=mem&count=%d&request_id=mem%d", 10*(i+1), i)).Leases[0]
 		post(leaseapi.PathResize, fmt.Sprintf(`{"name":%q,"generation":%d,"from":%d,"count":100}`, l.Name, l.Generation, 10*(i+1)))
 		post(leaseapi.PathResize, fmt.Sprintf(`{"name":%q,"generation":%d,"from":100,"count":50}`, l.Name, l.Generation))
 		p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":%d,"source":"cgroup"}}`, l.Name, l.Generation, bytes))
 	}
-	confirm(p.granted("type=mem&wire=3&count=1000&request_id=most&ttl=1h").Leases[0])
-	confirm(p.granted("type=mem&wire=3&count=100&request_id=over&overcommit=true&ttl=1h").Leases[0])
+	confirm(p.granted("type=mem&count=1000&request_id=most&ttl=1h").Leases[0])
+	confirm(p.granted("type=mem&count=100&request_id=over&overcommit=true&ttl=1h").Leases[0])
 	for i, outcome := range []string{"throttled", "ok", "ok", "ok", "ok"} {
 		l := p.granted(fmt.Sprintf("type=adapts&request_id=ad%d", i)).Leases[0]
 		p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"report":{"request_id":"ad%d","outcome":%q}}`, l.Name, l.Generation, i, outcome))
 	}
 
 	// Refusals, and reloads.
-	for _, query := range []string{"type=none", "type=also-none", "type=q&count=9", "type=q&request_id=%zz", "type=mem&wire=3&count=9999"} {
+	for _, query := range []string{"type=none", "type=also-none", "type=q&count=9", "type=q&request_id=%zz", "type=mem&count=9999"} {
 		p.acquire(query)
 	}
 	p.server.Reloaded("config", nil)

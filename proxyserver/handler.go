@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -63,10 +64,7 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		h.refuseCall(w, err)
 		return
 	}
-	rt, ok := routes[path]
-	if !ok && strings.HasPrefix(path, leaseapi.PathRequests) {
-		rt, ok = route{method: http.MethodGet, serve: (*handler).serveRequest}, true
-	}
+	rt := routeOf(path)
 	c := everybody
 	if !rt.open {
 		var admitted bool
@@ -75,11 +73,15 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	switch {
-	case !ok:
+	case rt.serve == nil:
 		problem(w, http.StatusNotFound, leaseapi.ProblemNotFound, "there is nothing at "+path)
 	case rt.method == http.MethodPost && c.Role == auth.RoleRead:
 		h.refuseCall(w, forbiddenError("this token is marked read: it changes nothing"))
 	case rt.allows(r.Method):
+		if err := rt.checkQuery(r); err != nil {
+			badRequest(w, err)
+			return
+		}
 		rt.serve(h, c, w, r)
 	default:
 		w.Header().Set("Allow", rt.method)
@@ -108,20 +110,33 @@ var boskosPaths = map[string]bool{
 	"/acquire": true, "/acquirebystate": true, "/release": true, "/reset": true, "/update": true, "/metric": true,
 }
 
-// route is the handler of a path, and the method that it takes.
+// route is the handler of a path, and the method and parameters that it takes.
 type route struct {
-	method string
-	serve  func(*handler, caller, http.ResponseWriter, *http.Request)
-	open   bool // needs no token: the caller is the zero caller
+	method     string
+	serve      func(*handler, caller, http.ResponseWriter, *http.Request)
+	open       bool     // needs no token: the caller is the zero caller
+	parameters []string // those of an acquire are checked when they are read
 }
 
-func (rt route) allows(method string) bool {
+// checkQuery refuses parameters that the route does not have.
+func (rt *route) checkQuery(r *http.Request) error {
+	if r.URL.RawQuery == "" || r.URL.Path == leaseapi.PathAcquire {
+		return nil
+	}
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // r.URL.Query would drop invalid parts silently
+		return fmt.Errorf("the query is not valid: %w", err)
+	}
+	return checkParameters(query, rt.parameters)
+}
+
+func (rt *route) allows(method string) bool {
 	return method == rt.method || method == http.MethodHead && rt.method == http.MethodGet
 }
 
 // routes is not an [http.ServeMux]: a ServeMux redirects an unclean path, and most
 // clients then send a GET instead of their POST.
-var routes = map[string]route{
+var routes = map[string]*route{
 	leaseapi.PathAcquire: {method: http.MethodPost, serve: (*handler).serveAcquire},
 	leaseapi.PathRelease: {method: http.MethodPost, serve: (*handler).serveRelease},
 	leaseapi.PathRenew:   {method: http.MethodPost, serve: (*handler).serveRenew},
@@ -134,11 +149,29 @@ var routes = map[string]route{
 	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},
 	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
 	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
-	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools},
+	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools, parameters: []string{leaseapi.ParamAfter, leaseapi.ParamLimit}},
 	leaseapi.PathWhoami:  {method: http.MethodGet, serve: (*handler).serveWhoami},
 	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
 	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},
 	leaseapi.PathReady:   {method: http.MethodGet, serve: (*handler).serveReady, open: true},
+}
+
+// requestRoute is that of all paths below [leaseapi.PathRequests], and noRoute that of paths where
+// nothing is.
+var (
+	requestRoute = &route{method: http.MethodGet, serve: (*handler).serveRequest, parameters: []string{leaseapi.ParamCaller}}
+	noRoute      = &route{}
+)
+
+// routeOf returns a pointer, since what waits keeps it on its stack.
+func routeOf(path string) *route {
+	if rt, ok := routes[path]; ok {
+		return rt
+	}
+	if strings.HasPrefix(path, leaseapi.PathRequests) {
+		return requestRoute
+	}
+	return noRoute
 }
 
 // term returns the term to answer from. The term of a standby refuses every call.

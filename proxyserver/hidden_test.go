@@ -18,14 +18,14 @@ func startWithHidden(t *testing.T) (s *identities, held leaseapi.Lease) {
 	}})
 	ops := s.with(opsSecret)
 	held = ops.granted("type=build&request_id=held&owner=you").Leases[0] // build-0
-	units := ops.granted("type=cloud&request_id=units&owner=you&wire=4&count=3").Leases[0]
+	units := ops.granted("type=cloud&request_id=units&owner=you&count=3").Leases[0]
 	if r := ops.do("POST", leaseapi.PathRenew, withLeases(held, units)); r.status != 200 {
 		t.Fatalf("renew: %d %s", r.status, r.body)
 	}
 	if r := ops.do("POST", leaseapi.PathReserve, `{"name":"build-1","owner":"alice","reason":"repair"}`); r.status != 200 {
 		t.Fatalf("reserve: %d %s", r.status, r.body)
 	}
-	ops.later(t.Context(), "type=cloud&request_id=waits&owner=you&wire=4&count=1")
+	ops.later(t.Context(), "type=cloud&request_id=waits&owner=you&count=1")
 	eventually(t, func() bool { return ops.pools()[2].Waiting == 1 })
 	return s, held
 }

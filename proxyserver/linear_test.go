@@ -165,7 +165,7 @@ func (h *history) cycle(p *peer, client int, id string, r *rand.Rand, waits bool
 		var grant leaseapi.AcquireReply
 		if answer.status == 200 {
 			json.Unmarshal([]byte(answer.body), &grant)
-		} else if !strings.Contains(answer.body, leaseapi.TextExhausted) {
+		} else if !strings.Contains(answer.body, leaseapi.TextExhausted) && !strings.Contains(answer.body, leaseapi.ProblemExhausted) {
 			p.t.Errorf("%s: %d %s", id, answer.status, answer.body)
 		}
 		return lockAnswer{ok: answer.status == 200, leases: grant.Leases}

@@ -156,7 +156,7 @@ func TestLogOfAStartIgnored(t *testing.T) {
 		return strings.Contains(text, fmt.Sprintf(`"start ignored: reports have moved the limit" type=q start=%d limit=3`, start))
 	}
 	p := begin(4)
-	p.granted("type=q&owner=holder&ttl=1h&request_id=a&wire=3")
+	p.granted("type=q&owner=holder&ttl=1h&request_id=a")
 	p.do("POST", leaseapi.PathReport, `{"request_id":"a","outcome":"throttled"}`)
 	if ignored(4) {
 		t.Error("the start counts, and is said to be ignored")
@@ -186,8 +186,8 @@ func TestLogOfACount(t *testing.T) {
 		opts.Log = slog.New(slog.NewTextHandler(&log, nil))
 		p := start(t, opts)
 		p.granted("type=q&owner=holder&ttl=1h")
-		p.later(t.Context(), "type=q&request_id=b&wire=3&key=k")
-		p.later(t.Context(), "type=q&request_id=c&wire=3&count=1")
+		p.later(t.Context(), "type=q&request_id=b&key=k")
+		p.later(t.Context(), "type=q&request_id=c&count=1")
 		time.Sleep(time.Second)
 		if err := p.stop(); err != nil {
 			t.Fatal(err)

@@ -89,11 +89,11 @@ func TestOvertakenWire(t *testing.T) {
 			return o
 		}
 		p := start(t, options())
-		p.granted("type=m&wire=3&count=6&request_id=holder&ttl=2h")
+		p.granted("type=m&count=6&request_id=holder&ttl=2h")
 		p.do("POST", "/lease/renew", withLeases(p.pools()[0].Leases[0].Lease))
-		p.later(t.Context(), "type=m&wire=3&count=8&request_id=large")
+		p.later(t.Context(), "type=m&count=8&request_id=large")
 		synctest.Wait()
-		p.granted("type=m&wire=3&count=3&request_id=small")
+		p.granted("type=m&count=3&request_id=small")
 		want := leaseapi.Order{Overtaken: 3, MayOvertake: 10}
 		check := func(p *peer) {
 			t.Helper()

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -8,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -17,7 +19,6 @@ import (
 // acquireParams is what an acquire asks for, and how it is to be answered.
 type acquireParams struct {
 	acquireRequest
-	wire int // wire that the client relies on; zero: not said
 	came time.Time
 
 	nothing      bool // a count of 0: it asks for no leases at all
@@ -74,7 +75,7 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 	p.ID = query.Get(leaseapi.ParamRequestID)
 	p.Anonymous = p.ID == ""
 	p.wait = -1
-	p.ours = leaseapi.EncodesAsk(query) || slices.ContainsFunc(oursOnly, query.Has)
+	p.ours = beyondVersion1(query)
 	if query.Has(leaseapi.ParamRequestID) {
 		if err := leaseapi.CheckRequestID(p.ID); err != nil {
 			return err
@@ -95,21 +96,37 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 		}
 		p.Try = p.wait == 0
 	}
-	if query.Has(leaseapi.ParamWire) {
-		if p.wire, err = strconv.Atoi(query.Get(leaseapi.ParamWire)); err != nil || p.wire < 1 {
-			return leaseapi.InvalidParam(leaseapi.ParamWire, query.Get(leaseapi.ParamWire))
-		}
-	}
 	if err := p.parseAsk(query); err != nil {
 		return err
 	}
 	return p.parseReplaces(query)
 }
 
-// oursOnly are the parameters that version 1 does not have, beside those of [leaseapi.Ask].
-var oursOnly = []string{
-	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait,
-	leaseapi.ParamWire, leaseapi.ParamReplaces,
+// acquireParameters are all that an acquire may have. The first two are version 1.
+var acquireParameters = append([]string{
+	leaseapi.ParamType, leaseapi.ParamCount,
+	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait, leaseapi.ParamReplaces,
+}, leaseapi.AskParams()...)
+
+// beyondVersion1 reports whether an acquire has a parameter that version 1 does not have.
+func beyondVersion1(query url.Values) bool {
+	for name := range query {
+		if !slices.Contains(acquireParameters[:2], name) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkParameters refuses parameters that are not among known: the server could not do what they ask
+// for. A newer client must not take its answer for that to what was asked.
+func checkParameters(query url.Values, known []string) error {
+	for name := range query {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("unknown parameter %q: this call has %s", leaseapi.Shorten(name), cmp.Or(strings.Join(known, ", "), "none"))
+		}
+	}
+	return nil
 }
 
 // parseAsk reads what is asked for, beside the type and the count.
@@ -124,7 +141,7 @@ func (p *acquireParams) parseAsk(query url.Values) error {
 	case p.Anonymous && ask.Coalesce != "":
 		return errors.New("coalesce goes with a request_id: a client of version 1 knows no end but its own")
 	}
-	return p.Ask.Set(ask, p.wire >= leaseapi.WireUnits || ask.HasItems)
+	return p.Ask.Set(ask, p.ours)
 }
 
 // parseReplaces reads which leases the request takes the place of.

@@ -15,12 +15,7 @@ import (
 )
 
 func (h *handler) servePools(c caller, w http.ResponseWriter, r *http.Request) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	var from position
-	var limit int
-	if err == nil {
-		from, limit, err = pageParams(query)
-	}
+	from, limit, err := pageParams(r.URL.Query())
 	if err != nil {
 		badRequest(w, err)
 		return

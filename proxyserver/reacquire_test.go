@@ -163,15 +163,15 @@ func TestReacquireInAllPools(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(2), counted, paced}})
 		swapped := func(typ, query string, leases ...leaseapi.Lease) leaseapi.AcquireReply {
 			t.Helper()
-			return p.granted("type=" + typ + "&owner=job-1&wire=4&wait=1h&request_id=" + query + replacing(leases...))
+			return p.granted("type=" + typ + "&owner=job-1&wait=1h&request_id=" + query + replacing(leases...))
 		}
-		key := p.granted("type=q&owner=job-1&wire=4&key=k&request_id=a")
+		key := p.granted("type=q&owner=job-1&key=k&request_id=a")
 		key = swapped("q", "b&key=k", key.Leases...)
 		merging := swapped("q", "c&key=k&coalesce=once&variant=v", key.Leases...)
 		if held := p.holders(); len(held) != 1 || held[merging.Names[0]] != merging.Leases[0].Generation {
 			t.Errorf("held are %v, want %+v", held, merging.Leases)
 		}
-		units := p.granted("type=units&owner=job-1&wire=4&count=8&request_id=d")
+		units := p.granted("type=units&owner=job-1&count=8&request_id=d")
 		units = swapped("units", "e&count=9", units.Leases...)
 		// From one pool to another.
 		moved := swapped("units", "f&count=1", merging.Leases...)
@@ -216,7 +216,7 @@ func TestReacquireAtOnce(t *testing.T) {
 	own = p.granted("type=q&owner=job-1&wait=0&request_id=b" + replacing(own...)).Leases
 	waits := p.later(t.Context(), "type=q&owner=job-2&request_id=first")
 	p.waitingFor(1)
-	if r := p.acquire("type=q&owner=job-1&wire=4&wait=0&request_id=c" + replacing(own...)); r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemExhausted) {
+	if r := p.acquire("type=q&owner=job-1&wait=0&request_id=c" + replacing(own...)); r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemExhausted) {
 		t.Errorf("%d %s", r.status, r.body)
 	}
 	decode[leaseapi.AcquireReply](t, <-waits, 200)

@@ -1,7 +1,6 @@
 package proxyserver
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -23,8 +22,8 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		badRequest(w, err)
 		return
 	}
-	if err := json.Unmarshal(body, req); err != nil {
-		http.Error(w, "the body is not valid: "+leaseapi.Shorten(err.Error()), http.StatusBadRequest)
+	if err := decodeBody(body, req); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
 	if err := checkRelease(req); err != nil {

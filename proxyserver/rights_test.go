@@ -80,7 +80,7 @@ func (v victim) as(i identity) *peer {
 func TestRights(t *testing.T) {
 	const (
 		lease   = `{"name":"NAME","generation":GEN}`
-		acquire = leaseapi.PathAcquire + "?owner=me&wait=0s&wire=4&request_id="
+		acquire = leaseapi.PathAcquire + "?owner=me&wait=0s&request_id="
 	)
 	for _, row := range []struct {
 		verb, method, target, body string
@@ -207,8 +207,8 @@ func TestOvercommitIsARight(t *testing.T) {
 		"anybody without token": {nil, 200},
 	} {
 		p := withToken(start(t, Options{Pools: units, Auth: c.auth}), callerSecret)
-		p.granted("type=u&request_id=full&wire=4")
-		r := p.acquire("type=u&request_id=over&wire=4&overcommit=true&wait=0s")
+		p.granted("type=u&request_id=full")
+		r := p.acquire("type=u&request_id=over&overcommit=true&wait=0s")
 		if r.status != c.want || c.want == 403 && !strings.Contains(r.body, "overcommit: true") {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}

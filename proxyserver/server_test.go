@@ -52,12 +52,24 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	server, client := net.Pipe()
 	select {
 	case p.conns <- server:
-		return client, nil
+		return buffered{client}, nil
 	case <-p.done:
 		return nil, errors.New("connection refused")
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
+}
+
+// buffered is the end of a pipe that, as that of TCP, takes what the other end does not read any more. So the
+// client reads the answer to a request of which the server did not read all.
+type buffered struct{ net.Conn }
+
+func (b buffered) Write(p []byte) (int, error) {
+	n, err := b.Conn.Write(p)
+	if errors.Is(err, io.ErrClosedPipe) {
+		return len(p), nil
+	}
+	return n, err
 }
 
 // peer is a server that serves, and a client of it.

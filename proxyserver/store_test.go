@@ -339,7 +339,7 @@ func TestPanicOutsideOfThePools(t *testing.T) {
 	p.acquire("type=q")
 	waits := p.later(t.Context(), "type=q")
 	p.waitingFor(1)
-	routes["/panics"] = route{method: "GET", serve: func(*handler, caller, http.ResponseWriter, *http.Request) { panic("here") }}
+	routes["/panics"] = &route{method: "GET", serve: func(*handler, caller, http.ResponseWriter, *http.Request) { panic("here") }}
 	defer delete(routes, "/panics")
 	for _, r := range []reply{p.do("GET", "/panics", ""), <-waits} {
 		if r.status != 503 || !strings.Contains(r.body, "a call failed half-way, and the server ends: here") {

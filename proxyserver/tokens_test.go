@@ -88,7 +88,7 @@ func TestOwnerIsBoundToItsToken(t *testing.T) {
 			if q := blue.do("GET", leaseapi.PathRequests+id, ""); q.status != 404 {
 				t.Errorf("blue asks for %s: %d %s", id, q.status, q.body)
 			}
-			if q := blue.acquire("type=q&owner=me&count=3&wait=0s&request_id=" + id); q.status != 500 {
+			if q := blue.acquire("type=q&owner=me&count=3&wait=0s&request_id=" + id); q.status != 503 {
 				t.Errorf("blue acquires with the id %s: %d %s", id, q.status, q.body)
 			}
 			if q := blue.release(`{"request_ids":["` + id + `"]}`); q.status != 200 || q.body != `{"released":[]}` {

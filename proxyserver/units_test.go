@@ -30,8 +30,8 @@ func memoryPool(t testing.TB) pool.Config {
 	}
 }
 
-// The parameters that wire 3 adds, and the requests that it refuses.
-func TestWire3(t *testing.T) {
+// Requests of counted pools, and others with their parameters, that are refused.
+func TestUnitsRefused(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(2)}})
 	failed := func(typ, why string) string { return fmt.Sprintf("Failed to acquire lease %q: %s\n", typ, why) }
 	runWire(t, p, []wireCase{
@@ -41,17 +41,15 @@ func TestWire3(t *testing.T) {
 			body: failed("q", pool.ErrNoCost.Error())},
 		{name: "negative items", method: "POST", target: "/lease/acquire?type=mem&items=-1", status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: "items -1: want 0 to 1073741824"},
-		{name: "wire of letters", method: "POST", target: "/lease/acquire?type=mem&wire=three", status: 400, contentType: typeProblem,
-			problem: leaseapi.ProblemBadRequest, body: `parameter "wire" is not valid: three`},
 		{name: "empty key", method: "POST", target: "/lease/acquire?type=mem&key=", status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: "key is empty"},
 		{name: "overcommit of letters", method: "POST", target: "/lease/acquire?type=mem&overcommit=yes", status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: `parameter "overcommit" is not valid: yes`},
-		{name: "overcommit of names", method: "POST", target: "/lease/acquire?type=q&wire=3&overcommit=true", status: 400, contentType: typeText,
+		{name: "overcommit of names", method: "POST", target: "/lease/acquire?type=q&overcommit=true", status: 400, contentType: typeText,
 			body: failed("q", pool.ErrNamesOvercommit.Error())},
-		{name: "more than there is", method: "POST", target: "/lease/acquire?type=mem&wire=3&count=1025", status: 400, contentType: typeText,
+		{name: "more than there is", method: "POST", target: "/lease/acquire?type=mem&count=1025", status: 400, contentType: typeText,
 			body: failed("mem", "the pool can never give that many: 1025 asked for, 1024 there")},
-		{name: "nothing at all", method: "POST", target: "/lease/acquire?type=mem&wire=3&count=0", status: 200, contentType: typeJSON, body: `{"names":[]}`},
+		{name: "nothing at all", method: "POST", target: "/lease/acquire?type=mem&count=0", status: 200, contentType: typeJSON, body: `{"names":[]}`},
 		{name: "resize without a lease", method: "POST", target: "/lease/resize", send: `{"name":"mem-9","generation":9,"from":1,"count":2}`,
 			status: 410, contentType: typeProblem, problem: leaseapi.ProblemLost, body: "the lease is lost: unknown"},
 		{name: "resize to both", method: "POST", target: "/lease/resize", send: `{"name":"mem-9","generation":9,"from":1,"count":2,"items":1}`,
@@ -68,30 +66,23 @@ func TestWire3(t *testing.T) {
 	}
 }
 
-// How many names and units a client of each wire gets of each kind of pool. A client that knows
-// no units is told of none, unless there is no other way.
+// How many names and units a request gets of each kind of pool.
 func TestUnitsOfRequests(t *testing.T) {
 	for _, tt := range []struct {
 		query        string
 		names, units int
-		wire         int
 	}{
-		{"type=mem&wire=3&count=7", 1, 7, leaseapi.Wire},
-		{"type=mem&wire=3&count=1", 1, 1, leaseapi.Wire},
-		{"type=mem&wire=3", 1, 512, leaseapi.Wire},
-		{"type=mem&wire=3&items=200", 1, 192, leaseapi.Wire},
-		{"type=mem&wire=9&count=7&tides=high", 1, 7, leaseapi.Wire}, // of a newer client
-		{"type=mem&items=0", 1, 128, 0},
-		{"type=mem&count=3", 3, 1, 0},
-		{"type=mem&count=1", 1, 512, 0}, // of wire 2, whose clients send 1 by default
-		{"type=mem", 1, 512, 0},
-		{"type=q&wire=3&count=2", 2, 0, leaseapi.Wire},
-		{"type=q&wire=3", 1, 0, leaseapi.Wire},
-		{"type=q&count=2", 2, 0, 0},
+		{"type=mem&count=7", 1, 7},
+		{"type=mem&count=1", 1, 1},
+		{"type=mem", 1, 512},
+		{"type=mem&items=200", 1, 192},
+		{"type=mem&items=0", 1, 128},
+		{"type=q&count=2", 2, 0},
+		{"type=q", 1, 0},
 	} {
 		p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(2)}})
 		r := p.granted(tt.query + "&request_id=a")
-		if len(r.Names) != tt.names || r.Leases[0].Units != tt.units || r.Wire != tt.wire {
+		if len(r.Names) != tt.names || r.Leases[0].Units != tt.units {
 			t.Errorf("%s: %+v", tt.query, r)
 		}
 		again := p.granted(tt.query + "&request_id=a")
@@ -107,10 +98,15 @@ func TestUnitsOfRequests(t *testing.T) {
 		}
 		p.stop()
 	}
+	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(2)}})
+	for query, names := range map[string]int{"type=mem&count=3": 3, "type=mem": 1, "type=q&count=2": 2} { // of version 1
+		if got := decode[leaseapi.AcquireReply](t, p.acquire(query), 200); len(got.Names) != names || got.Leases != nil {
+			t.Errorf("%s: %+v", query, got)
+		}
+	}
 }
 
-// A client whose request is refused gets the state of the queue in the same answer, if it
-// understands that. Other clients get the text that they look for.
+// A request that does not wait gets the state of the queue with its refusal.
 func TestRefusalTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
@@ -121,7 +117,7 @@ func TestRefusalTells(t *testing.T) {
 		p.release(body)
 		p.granted("type=q&owner=holder&request_id=b&key=k")
 		time.Sleep(5 * time.Second)
-		r := p.acquire("type=q&request_id=c&wait=0s&wire=3&key=other")
+		r := p.acquire("type=q&request_id=c&wait=0s&key=other")
 		pr := decode[leaseapi.Problem](t, r, 503)
 		q := pr.Queued
 		if pr.Type != leaseapi.ProblemExhausted || q == nil || q.Place != 1 || q.Length != 1 || q.InUse != 1 || q.Capacity != 1 ||
@@ -132,17 +128,14 @@ func TestRefusalTells(t *testing.T) {
 		if r.header.Get("Retry-After") == "" {
 			t.Error("it does not say when to try again")
 		}
-		r = p.acquire("type=q&request_id=d&wait=0s&wire=3&key=k")
+		r = p.acquire("type=q&request_id=d&wait=0s&key=k")
 		if q := decode[leaseapi.Problem](t, r, 503).Queued; q == nil || q.Reason != "key held by holder" {
 			t.Errorf("%s", r.body)
-		}
-		if r := p.acquire("type=q&request_id=e&wait=0s"); r.status != 500 || !strings.HasPrefix(r.body, `Failed to acquire lease "q": resources not found`) {
-			t.Errorf("status %d: %s", r.status, r.body)
 		}
 		if pl := p.pools()[0]; pl.Waiting != 0 {
 			t.Errorf("%d wait", pl.Waiting)
 		}
-		if metrics := p.do("GET", "/metrics", "").body; !strings.Contains(metrics, `leasectl_refusals_total{type="q",reason="exhausted"} 3`) {
+		if metrics := p.do("GET", "/metrics", "").body; !strings.Contains(metrics, `leasectl_refusals_total{type="q",reason="exhausted"} 2`) {
 			t.Error("the refusals are not counted")
 		}
 		p.stop()
@@ -152,8 +145,8 @@ func TestRefusalTells(t *testing.T) {
 // A lease grows and shrinks, and a late copy of a resize changes nothing.
 func TestResize(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(1)}})
-	l := p.granted("type=mem&wire=3&count=512&request_id=a&owner=me").Leases[0]
-	p.granted("type=mem&wire=3&count=256&request_id=b")
+	l := p.granted("type=mem&count=512&request_id=a&owner=me").Leases[0]
+	p.granted("type=mem&count=256&request_id=b")
 	name := p.granted("type=q&request_id=c").Leases[0]
 	resize := func(l leaseapi.Lease, from int, to string) reply {
 		return p.do("POST", "/lease/resize", fmt.Sprintf(`{"name":%q,"generation":%d,"from":%d,%s}`, l.Name, l.Generation, from, to))
@@ -209,12 +202,12 @@ func TestUnitsWithTokens(t *testing.T) {
 	}
 	p := start(t, Options{Pools: []pool.Config{memoryPool(t)}, Auth: &auth.Config{Tokens: tokens}})
 	red, blue := withToken(p, "r-token-7890123456"), withToken(p, "b-token-7890123456")
-	l := red.granted("type=mem&wire=3&count=512&request_id=a&owner=me&key=k").Leases[0]
+	l := red.granted("type=mem&count=512&request_id=a&owner=me&key=k").Leases[0]
 	body := fmt.Sprintf(`{"name":%q,"generation":%d,"from":512,"count":1}`, l.Name, l.Generation)
 	if r := blue.do("POST", "/lease/resize", body); r.status != 403 {
 		t.Errorf("status %d: %s", r.status, r.body)
 	}
-	if q := decode[leaseapi.Problem](t, blue.acquire("type=mem&wire=3&request_id=b&wait=0s&key=k"), 503).Queued; q.Reason != "key held by me" {
+	if q := decode[leaseapi.Problem](t, blue.acquire("type=mem&request_id=b&wait=0s&key=k"), 503).Queued; q.Reason != "key held by me" {
 		t.Errorf("reason %q", q.Reason)
 	}
 	decode[leaseapi.ResizeReply](t, red.do("POST", "/lease/resize", body), 200)
@@ -225,12 +218,12 @@ func TestUnitsWithTokens(t *testing.T) {
 func TestPeaks(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{memoryPool(t), quota(1), {Type: "api", Units: 60, Unit: "requests/min", Unknown: 1}}})
 	for i, bytes := range []int64{100, 300, 200} {
-		l := p.granted(fmt.Sprintf("type=mem&wire=3&count=%d&request_id=r%d", 10*(i+1), i)).Leases[0]
+		l := p.granted(fmt.Sprintf("type=mem&count=%d&request_id=r%d", 10*(i+1), i)).Leases[0]
 		body := fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":%d,"source":"cgroup"}}`, l.Name, l.Generation, bytes)
 		p.release(body)
 		p.release(body)
 	}
-	for _, noMemory := range []string{"type=q&request_id=q", "type=api&request_id=a&wire=3"} {
+	for _, noMemory := range []string{"type=q&request_id=q", "type=api&request_id=a"} {
 		l := p.granted(noMemory).Leases[0]
 		p.release(fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}],"peak":{"bytes":7,"source":"process"}}`, l.Name, l.Generation))
 	}
@@ -258,7 +251,7 @@ func TestPeaks(t *testing.T) {
 // A lease still shows its units when its pool is no longer counted, or no longer configured.
 func TestUnitsOfAPoolThatIsCountedNoMore(t *testing.T) {
 	p := start(t, Options{Pools: []pool.Config{{Type: "mem", Units: 10}, quota(1)}})
-	p.granted("type=mem&count=7&wire=3&request_id=r")
+	p.granted("type=mem&count=7&request_id=r")
 	for _, configs := range [][]pool.Config{{quota(1)}, {quota(1), {Type: "mem", Names: []string{"a", "b"}}}} {
 		if err := p.server.SetPools(configs); err != nil {
 			t.Fatal(err)

@@ -61,11 +61,11 @@ func TestWaitEnds(t *testing.T) {
 			}
 		}
 		want := []string{
-			"queued late a 1 0s ", "queued cancels b 1 0s ", "queued removed c 1 0s ", "queued large d 2 0s ",
-			"cancelled cancels b 1 25s ", "removed removed c 1 25s drill",
+			"queued late a 0 0s ", "queued cancels b 0 0s ", "queued removed c 0 0s ", "queued large d 2 0s ",
+			"cancelled cancels b 0 25s ", "removed removed c 0 25s drill",
 			"reconfigured large d 2 25s the pool can never give that many: 2 asked for, 1 there",
-			"queued leaves e 1 0s ", "paused   0 0s throttled", "resumed   0 0s ",
-			"timed out late a 1 40s ", "timed out leaves e 1 20s ",
+			"queued leaves e 0 0s ", "paused   0 0s throttled", "resumed   0 0s ",
+			"timed out late a 0 40s ", "timed out leaves e 0 20s ",
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("the log has\n%q, want\n%q", got, want)

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -76,15 +77,15 @@ func TestVersion1(t *testing.T) {
 		{name: "unknown type", method: "POST", target: acquire + "?type=a%0A%22", status: 404, contentType: typeText, body: "Failed to acquire lease \"a\\n\\\"\": resource type not found\n"},
 		{name: "acquire by GET", method: "GET", target: acquire + "?type=q", status: 405, contentType: typeText, allow: "POST", body: "Method GET not allowed, POST requests only.\n"},
 		{name: "release by PUT", method: "PUT", target: release, send: `{"names":[]}`, status: 405, contentType: typeText, allow: "POST", body: "Method PUT not allowed, POST requests only.\n"},
-		{name: "release", method: "POST", target: release, send: `{"names":["q-0","q-1"],"other":[1]}`, status: 204},
+		{name: "release", method: "POST", target: release, send: `{"names":["q-0","q-1"]}`, status: 204},
 		{name: "release what is free", method: "POST", target: release, send: `{"names":["q-0"]}`, status: 204},
 		{name: "release nothing", method: "POST", target: release, send: `{"names":[]}`, status: 204},
 		{name: "release nothing at all", method: "POST", target: release, send: `{}`, status: 204},
 		{name: "release what never was", method: "POST", target: release, send: `{"names":["zzz"]}`, status: 500, contentType: typeText, body: "Failed to release lease zzz: no resource name: the server has never had it\nReleased: \n"},
 		{name: "release half of it", method: "POST", target: release, send: `{"names":["q-2","x","zzz","q-0"]}`, status: 500, contentType: typeText, body: "Failed to release lease zzz: no resource name: the server has never had it\nReleased: q-2 x\n"},
-		{name: "bad JSON", method: "POST", target: release, send: `{"names"`, status: 400, contentType: typeText, body: "the body is not valid: unexpected end of JSON input\n"},
-		{name: "no JSON", method: "POST", target: release, status: 400, contentType: typeText, body: "the body is not valid: unexpected end of JSON input\n"},
-		{name: "two values", method: "POST", target: release, send: `{} {}`, status: 400, contentType: typeText, body: "the body is not valid: invalid character '{' after top-level value\n"},
+		{name: "bad JSON", method: "POST", target: release, send: `{"names"`, status: 400, contentType: typeText, body: "the body is not valid: unexpected EOF\n"},
+		{name: "no JSON", method: "POST", target: release, status: 400, contentType: typeText, body: "the body is not valid: it is empty\n"},
+		{name: "two values", method: "POST", target: release, send: `{} {}`, status: 400, contentType: typeText, body: "the body is not valid: more follows after the JSON value\n"},
 	})
 	if n := p.inUse(); n != 0 {
 		t.Errorf("%d leases are held at the end", n)
@@ -128,7 +129,7 @@ func TestOursWire(t *testing.T) {
 		{name: "ended", method: "POST", target: acquire + "?type=q&request_id=over", status: 410, contentType: typeProblem, problem: leaseapi.ProblemEnded, body: "the request has ended or was cancelled"},
 		{name: "queue full, in the words of version 1", method: "POST", target: acquire + "?type=full", status: 503, contentType: typeText, body: "Failed to acquire lease \"full\": resources not found: resource not found: too many requests wait for this pool: 1 do\n"},
 		{name: "queue full", method: "POST", target: acquire + "?type=full&owner=me", status: 503, contentType: typeProblem, problem: leaseapi.ProblemQueueFull, body: "too many requests wait for this pool: 1 do"},
-		{name: "not at once", method: "POST", target: acquire + "?type=full&wait=0", status: 500, contentType: typeText, body: "Failed to acquire lease \"full\": resources not found: resource not found within 0s\n"},
+		{name: "not at once", method: "POST", target: acquire + "?type=full&wait=0", status: 503, contentType: typeProblem, problem: leaseapi.ProblemExhausted, body: "no lease was free within the wait"},
 
 		{name: "release by owner", method: "POST", target: release, send: `{"names":["q-1"],"owner":"me"}`, status: 200, contentType: typeJSON, body: `{"released":["q-1"]}`},
 		{name: "release another's", method: "POST", target: release, send: `{"names":["q-0"],"owner":"you"}`, status: 200, contentType: typeJSON, body: `{"released":[],"stale":[{"name":"q-0","generation":0,"reason":"held-by-other"}]}`},
@@ -147,7 +148,7 @@ func TestOursWire(t *testing.T) {
 		{name: "too large a body of an acquire", method: "POST", target: acquire + "?type=q", send: strings.Repeat("x", leaseapi.MaxBody+1), status: 413, contentType: typeProblem, problem: bad, body: "the body has more than 1048576 bytes"},
 
 		{name: "renew nothing", method: "POST", target: renew, send: `{}`, status: 400, contentType: typeProblem, problem: bad, body: "leases is empty"},
-		{name: "renew bad JSON", method: "POST", target: renew, send: `[]`, status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid: json: cannot unmarshal array into Go value of type leaseapi.RenewRequest"},
+		{name: "renew bad JSON", method: "POST", target: renew, send: `[]`, status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid: cannot unmarshal array into Go value of type leaseapi.RenewRequest"},
 		{name: "renew bad ttl", method: "POST", target: renew, send: `{"leases":[{"name":"q-0","generation":1}],"ttl":"-1s"}`, status: 400, contentType: typeProblem, problem: bad, body: "ttl -1s is negative"},
 		{name: "renew without generation", method: "POST", target: renew, send: `{"leases":[{"name":"q-0"}]}`, status: 400, contentType: typeProblem, problem: bad, body: `lease "q-0" has no generation`},
 		{name: "renew by GET", method: "GET", target: renew, status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "POST", body: "/lease/renew takes POST, not GET"},
@@ -157,7 +158,7 @@ func TestOursWire(t *testing.T) {
 		{name: "request id with a slash", method: "GET", target: "/lease/requests/a%2Fb", status: 400, contentType: typeProblem, problem: bad, body: `request_id "a/b" contains '/'`},
 		{name: "request id that is a path", method: "POST", target: acquire + "?type=q&request_id=..", status: 400, contentType: typeProblem, problem: bad, body: `request_id ".." begins with a dot`},
 		{name: "no request", method: "GET", target: "/lease/requests/", status: 400, contentType: typeProblem, problem: bad, body: "request_id is empty"},
-		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":4,"version":"v1.2.3","durable":false,"store":"ID"}`},
+		{name: "health", method: "GET", target: "/healthz", status: 200, contentType: typeJSON, body: `{"status":"ok","wire":2,"version":"v1.2.3","durable":false,"store":"ID"}`},
 		{name: "health by HEAD", method: "HEAD", target: "/healthz", status: 200, contentType: typeJSON},
 		{name: "health by POST", method: "POST", target: "/healthz", status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "GET", body: "/healthz takes GET, not POST"},
 		{name: "nothing there", method: "GET", target: "/nothing", status: 404, contentType: typeProblem, problem: leaseapi.ProblemNotFound, body: "there is nothing at /nothing"},
@@ -165,5 +166,35 @@ func TestOursWire(t *testing.T) {
 	})
 	if pools := p.pools(); pools[0].InUse != 1 || pools[0].Leases[0].Owner != "me" {
 		t.Errorf("pools %+v, want only the lease of me", pools)
+	}
+}
+
+// No call does a part of what it is asked for: each refuses parameters and fields that it does not know,
+// and names them.
+func TestUnknownIsRefused(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(2)}})
+	refused := func(r reply, what string) {
+		t.Helper()
+		if r.status != 400 || !strings.Contains(strings.ReplaceAll(r.body, `\"`, `"`), what) {
+			t.Errorf("status %d, body %q, want 400 with %q", r.status, r.body, what)
+		}
+	}
+	routes := maps.Clone(routes)
+	routes[leaseapi.PathRequests+"id"] = requestRoute
+	for path, rt := range routes {
+		t.Run(path, func(t *testing.T) {
+			refused(p.do(rt.method, path+"?tides=high", ""), `unknown parameter "tides"`)
+			if rt.method == http.MethodPost && path != leaseapi.PathAcquire && path != leaseapi.PathBackup { // these read no body
+				refused(p.do(rt.method, path, `{"tides":"high"}`), `unknown field "tides"`)
+			}
+		})
+	}
+	refused(p.acquire("type=q&tides=high"), `unknown parameter "tides"`)
+	refused(p.acquire("type=q&request_id=r&tides=high"), `unknown parameter "tides"`)
+	for _, body := range []string{`{"names":["q-0"],"tides":1}`, `{"leases":[{"name":"q-0","generation":1,"tides":1}]}`, `{"report":{"tides":1}}`, `{"peak":{"tides":1}}`} {
+		refused(p.release(body), `unknown field "tides"`)
+	}
+	if n := p.inUse(); n != 0 {
+		t.Errorf("%d leases are held", n)
 	}
 }

@@ -51,7 +51,6 @@ func (c *calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		json.NewEncoder(w).Encode(leaseapi.AcquireReply{
 			Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "a", Generation: uint64(len(c.made))}},
 			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(5 * time.Minute), RenewEvery: leaseapi.Duration(time.Minute),
-			Wire: leaseapi.Wire,
 		})
 	case what == "release":
 		json.NewEncoder(w).Encode(leaseapi.ReleaseReply{Released: []string{"a"}})

@@ -21,7 +21,7 @@ func TestExitStatus(t *testing.T) {
 	}{
 		{nil, 0, 125, "success"},
 		{errors.New("anything"), 1, 125, "a failure"},
-		{proxyclient.ErrUnknownType, 2, 2, "an unknown type"},
+		{proxyclient.ErrUnknownType, 2, 125, "an unknown type"},
 		{usagef("--x"), 64, 64, "wrong usage"},
 		{proxyclient.ErrUnreachable, 69, 69, "no answer"},
 		{&proxyclient.ExhaustedError{Type: "t"}, 75, 75, "no lease in time"},

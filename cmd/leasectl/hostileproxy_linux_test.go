@@ -93,14 +93,14 @@ func lies() (all []lie) {
 	for _, name := range []string{"..", "-rf", "a,b", "\u202ea", "a\x1b[2J", "../x", ""} {
 		quoted, _ := json.Marshal(name)
 		add(fmt.Sprintf("grant of %q", name), said(200, "application/json", fmt.Sprintf(
-			`{"wire":9,"names":[%[1]s],"leases":[{"name":%[1]s,"generation":1}],"request_id":"REQUEST","ttl":"5m","renew_every":"1m","released":[%[1]s],"stale":[{"name":%[1]s,"reason":"\u001b[2J"}]}`, quoted)))
+			`{"names":[%[1]s],"leases":[{"name":%[1]s,"generation":1}],"request_id":"REQUEST","ttl":"5m","renew_every":"1m","released":[%[1]s],"stale":[{"name":%[1]s,"reason":"\u001b[2J"}]}`, quoted)))
 	}
-	add("another's grant", said(200, "application/json", `{"wire":9,"names":["a"],"leases":[{"name":"a","generation":1}],"request_id":"other","ttl":"5m"}`))
+	add("another's grant", said(200, "application/json", `{"names":["a"],"leases":[{"name":"a","generation":1}],"request_id":"other","ttl":"5m"}`))
 	for _, number := range []string{"1e309", "-1", "NaN", "18446744073709551616", `"x"`, "0"} {
-		add("generation "+number, said(200, "application/json", `{"wire":9,"names":["a","b"],"leases":[{"name":"a","generation":`+number+`}],"request_id":"REQUEST","ttl":"5m"}`))
+		add("generation "+number, said(200, "application/json", `{"names":["a","b"],"leases":[{"name":"a","generation":`+number+`}],"request_id":"REQUEST","ttl":"5m"}`))
 	}
 	for _, ttl := range []string{"0s", "-5m"} {
-		add("ttl "+ttl, said(200, "application/json", `{"wire":9,"names":["a"],"leases":[{"name":"a","generation":1}],"request_id":"REQUEST","ttl":"`+ttl+`","renew_every":"1ns"}`))
+		add("ttl "+ttl, said(200, "application/json", `{"names":["a"],"leases":[{"name":"a","generation":1}],"request_id":"REQUEST","ttl":"`+ttl+`","renew_every":"1ns"}`))
 	}
 	const text = `a\u001b[2J\u202e\u009bb`
 	add("texts in lists", said(200, "application/json", `{"names":null,"leader":{"url":"`+text+`","name":"`+text+`"},"name":"`+text+`","issuer":"`+text+`","role":"`+text+`","pools":[{
@@ -187,7 +187,7 @@ func (h *hostile) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.lie.honest && r.URL.Path == leaseapi.PathAcquire {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"wire":9,"names":["good"],"leases":[{"name":"good","generation":7}],"request_id":%q,"ttl":"5m","renew_every":"1m"}`, r.FormValue(leaseapi.ParamRequestID))
+		fmt.Fprintf(w, `{"names":["good"],"leases":[{"name":"good","generation":7}],"request_id":%q,"ttl":"5m","renew_every":"1m"}`, r.FormValue(leaseapi.ParamRequestID))
 		return
 	}
 	h.lie.answer(w, r, h.thief.URL)

@@ -4,11 +4,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // newerProxy is a server of a later wire, with changes that docs/versions.md allows: it says wire
@@ -17,12 +21,24 @@ import (
 //
 //	newerproxy SOCKET TYPE N
 func newerProxy() {
-	server, err := poolsOf(os.Args[2], os.Args[3])
+	n, err := strconv.Atoi(os.Args[3])
 	if err == nil {
-		err = serveOn(os.Args[1], wire9{server})
+		err = serveNewer(os.Args[1], pool.Config{Type: os.Args[2], Names: pool.Numbered(os.Args[2], n)})
 	}
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(1)
+}
+
+func serveNewer(socket string, c pool.Config) error {
+	server, err := proxyserver.New(proxyserver.Options{Pools: []pool.Config{c}})
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", socket)
+	if err != nil {
+		return err
+	}
+	return http.Serve(l, wire9{server})
 }
 
 // wire9 makes a server look like one of wire 9.

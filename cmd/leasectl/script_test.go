@@ -26,7 +26,6 @@ func TestMain(m *testing.M) {
 	programs := map[string]func(){
 		"leasectl":   main,
 		"v1proxy":    versionOneProxy,
-		"v2proxy":    versionTwoProxy,
 		"newerproxy": newerProxy,
 		"makecert":   makeCertificate,
 	}

@@ -30,7 +30,7 @@ func poolTable(pools []leaseapi.Pool) string {
 		}
 		if p.LockDelayed > 0 { // these count as in use, but nobody holds them
 			next = strings.TrimPrefix(next+", ", "-, ") + strconv.Itoa(p.LockDelayed) + " with a lock delay"
-			if p.LockedFor > 0 { // an older server does not send it
+			if p.LockedFor > 0 {
 				next += ", over in " + age(p.LockedFor)
 			}
 		}

@@ -32,7 +32,7 @@ var rareMessages = map[string]string{
 	`lease proxy does not answer: …; request … is unconfirmed: up to … of type "…" may be held: leasectl recover gives it back, or lists it if the proxy cannot say`: "it takes seconds of silence",
 	"lease proxy does not answer: …: … after … bytes of the copy: try again":                                                                                         "it takes a proxy that ends within a backup",
 	"lease proxy answers with errors only: …": "it takes a proxy that fails for long",
-	"the lease proxy is too old: it granted without …, since an older one has taken the place of the one that was asked":                                  "the proxy must be replaced between two requests",
+	"the lease proxy is of version 1, and has taken the place of the one that was asked: it granted without …":                                            "the proxy must be replaced between two requests",
 	"lease lost: given back through its handle: stopping the command":                                                                                     "the watch of a handle takes a second",
 	`the round of shared lease "…" was removed: lease lost: stopping the command`:                                                                         "the lease stays until its TTL is over",
 	`the use of shared lease "…" that this command is within has ended: lease lost`:                                                                       "the command must outlive its exec",
@@ -136,7 +136,7 @@ func (s *seenMessages) stale() (stale []string) {
 // messageErrors are the errors that lead to the codes of the page. Their texts, and the texts that
 // wrap them, are messages.
 var messageErrors = []string{
-	"ErrUnknownType", "ErrUnreachable", "ErrOlder", "ErrExhausted", "ErrNoRoom", "ErrLost", "ErrHeld", "ErrReplaced", "ErrSuperseded", "ErrEnded",
+	"ErrUnknownType", "ErrUnreachable", "ErrVersion1", "ErrExhausted", "ErrNoRoom", "ErrLost", "ErrHeld", "ErrReplaced", "ErrSuperseded", "ErrEnded",
 	"ErrRemoved", "ErrUnconfirmed", "ErrNewer",
 }
 

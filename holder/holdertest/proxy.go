@@ -39,6 +39,10 @@ func NewProxy(t *testing.T) *Proxy {
 	mux.HandleFunc("POST "+leaseapi.PathAcquire, p.acquire)
 	mux.HandleFunc("POST "+leaseapi.PathRelease, p.release)
 	mux.HandleFunc("POST "+leaseapi.PathRenew, p.renew)
+	mux.HandleFunc("POST "+leaseapi.PathResize, resize)
+	mux.HandleFunc("POST "+leaseapi.PathReport, func(w http.ResponseWriter, _ *http.Request) {
+		Reply(w, http.StatusOK, leaseapi.ReportReply{Counts: true})
+	})
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(p.Server.Close)
 	return p
@@ -85,6 +89,13 @@ func (p *Proxy) renew(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	Reply(w, http.StatusOK, leaseapi.RenewReply{TTL: leaseapi.Duration(p.grantTTL), RenewEvery: leaseapi.Duration(p.RenewEvery)})
+}
+
+// resize grants each size.
+func resize(w http.ResponseWriter, r *http.Request) {
+	var request leaseapi.ResizeRequest
+	json.NewDecoder(r.Body).Decode(&request)
+	Reply(w, http.StatusOK, leaseapi.ResizeReply{Units: request.Count})
 }
 
 func Reply(w http.ResponseWriter, status int, v any) {

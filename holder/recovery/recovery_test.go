@@ -29,6 +29,7 @@ func TestHandleWrittenHalfway(t *testing.T) {
 		return false
 	}
 	r.Replaces = before.Is
+	before.Tell(holder.Outcome{Word: leaseapi.OutcomeThrottled}) // so that a release goes ahead
 	if _, err := w.Acquire(holdertest.Within(t), r); err == nil {
 		t.Fatal("acquired into a handle that cannot be written")
 	}

@@ -291,7 +291,7 @@ func (n *newcomer) recordRound(ctx context.Context, c *choice, l *holder.Lease) 
 		r.Leases, r.Adapter, r.RequestID, r.Granted, r.Since = record.Leases, record.Adapter, record.RequestID, grant.TTL, record.AcquiredAt
 		r.Units, r.Unit = grant.Units, grant.Unit
 		r.RenewedAt = grant.Asked.SinceBoot()
-		if grant.Capabilities.Renews() {
+		if grant.Capabilities == proxyclient.Ours {
 			r.Deadline = grant.Deadline().SinceBoot()
 			r.RenewEvery = min(confirmWithin, (r.Deadline-r.RenewedAt)/4)
 		}

@@ -61,7 +61,7 @@ func (p *Proxy) Acquire(ctx context.Context, r proxyclient.Request, handle strin
 	for _, l := range g.Leases {
 		granted.Leases = append(granted.Leases, lockfile.Lease{Name: l.Name, Generation: l.Generation, Type: l.Type})
 	}
-	if !g.Capabilities.NamesOnly() {
+	if g.Capabilities != proxyclient.NamesOnly {
 		return granted, nil
 	}
 	failpoint.Here("kept-unwritten")
@@ -117,7 +117,7 @@ func (p *Proxy) ReleaseHeld(ctx context.Context, r Record) (reply leaseapi.Relea
 	if err != nil {
 		return leaseapi.ReleaseReply{}, err
 	}
-	if !can.NamesOnly() {
+	if can != proxyclient.NamesOnly {
 		return p.Client.ReleaseNames(ctx, proxyclient.NamesRelease{Names: lockfile.Names(r.Leases), Owner: r.Owner, Learned: r.AcquiredAt})
 	}
 	ours := r.Adapter != "" && r.Adapter == p.Adapter.ID()
@@ -158,7 +158,7 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, me
 	if err != nil {
 		return leaseapi.ReleaseReply{}, nil, err
 	}
-	if !can.NamesOnly() {
+	if can != proxyclient.NamesOnly {
 		reply, err = p.Client.ReleaseNames(ctx, n)
 		return reply, nil, err
 	}

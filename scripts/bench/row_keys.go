@@ -140,7 +140,7 @@ func queueKeyed(addr string, requests int) (clients queue, err error) {
 			return clients, err
 		}
 		clients = append(clients, c)
-		query := url.Values{leaseapi.ParamType: {"many"}, leaseapi.ParamWire: {"3"}, leaseapi.ParamKey: {fmt.Sprint("object-", i%keyObjects)}}
+		query := url.Values{leaseapi.ParamType: {"many"}, leaseapi.ParamKey: {fmt.Sprint("object-", i%keyObjects)}}
 		if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
 			return clients, err
 		}

@@ -59,7 +59,6 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 	}
 	asks.Set(leaseapi.ParamType, "one")
 	asks.Set(leaseapi.ParamWait, "1h")
-	asks.Set(leaseapi.ParamWire, "3")
 	first, err := holder.ask(asks, "first")
 	if err == nil {
 		err = json.Unmarshal(first.text, &first.granted)
