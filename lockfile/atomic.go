@@ -25,8 +25,16 @@ func remove(path string) change               { return change{path: path} }
 
 // apply carries out changes in their order, each of them atomically. It writes all data to
 // temporary files before it changes the first path, so that a full disk is an error that
-// changes nothing.
+// changes nothing. All paths are in one directory.
 func apply(changes ...change) error {
+	if len(changes) == 0 {
+		return nil
+	}
+	return own.As(filepath.Dir(changes[0].path), func() error { return applyAs(changes) })
+}
+
+// applyAs is apply, for changes in a directory.
+func applyAs(changes []change) error {
 	temps := make([]string, len(changes))
 	defer func() {
 		for _, temp := range temps {
@@ -85,7 +93,7 @@ func writeTemp(c change) (temp string, err error) {
 	}()
 	_, err = f.Write(c.data)
 	if err == nil {
-		err = errors.Join(chmod(f, c.mode), own.Give(f))
+		err = chmod(f, c.mode)
 	}
 	// Some file systems report a full disk or quota only here.
 	if cerr := f.Close(); err == nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/own"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -70,11 +71,13 @@ func (l List) Append(ctx context.Context, grants []Grant) error {
 func (l List) CanAppend(ctx context.Context) error {
 	return l.update(ctx, func(old listText) error {
 		longest := strings.Repeat("x", leaseapi.MaxName)
-		temp, err := writeTemp(l.changeLines(old, []string{longest}))
-		if err != nil {
-			return err
-		}
-		return os.Remove(temp)
+		return own.As(filepath.Dir(l.path()), func() error {
+			temp, err := writeTemp(l.changeLines(old, []string{longest}))
+			if err != nil {
+				return err
+			}
+			return os.Remove(temp)
+		})
 	})
 }
 

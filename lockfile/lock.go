@@ -98,7 +98,8 @@ func waitingEvery(ctx context.Context, pause time.Duration) func(*flock.Flock) e
 // queueing returns a take for lockFile that waits in the kernel's queue for the lock. Hundreds
 // of commands may want one lock at once, each for a fraction of a millisecond: if each of them
 // polled, they would do nothing else. If ctx ends, the wait goes on in a goroutine that
-// releases the lock when it gets it.
+// releases the lock when it gets it. It is for directories of ours only: the goroutine does not have the
+// rights of [own.As].
 func queueing(ctx context.Context) func(*flock.Flock) error {
 	return func(l *flock.Flock) error {
 		if free, err := l.TryLock(); free || err != nil {
@@ -131,15 +132,20 @@ func lockFile(path string, take func(*flock.Flock) error) (unlock func() error, 
 }
 
 // openLocked is lockFile for a caller that looks at the locked file later.
-func openLocked(path string, take func(*flock.Flock) error) (*flock.Flock, error) {
+func openLocked(path string, take func(*flock.Flock) error) (l *flock.Flock, err error) {
+	err = own.As(filepath.Dir(path), func() error {
+		l, err = openLockedAs(path, take)
+		return err
+	})
+	return l, err
+}
+
+func openLockedAs(path string, take func(*flock.Flock) error) (*flock.Flock, error) {
 	// O_NONBLOCK: opening a pipe must fail the check below, not hang.
 	const flags = os.O_CREATE | os.O_RDONLY | syscall.O_NOFOLLOW | syscall.O_NONBLOCK
 	for {
 		// Checked before the wait, so that nobody waits for a file that is refused afterwards.
 		if err := refusal(path); err != nil {
-			return nil, fmt.Errorf("lock: %w", err)
-		}
-		if err := makeForOwner(path); err != nil {
 			return nil, fmt.Errorf("lock: %w", err)
 		}
 		l := flock.New(path, flock.SetFlag(flags), flock.SetPermissions(ownerOnly))
@@ -158,25 +164,6 @@ func openLocked(path string, take func(*flock.Flock) error) (*flock.Flock, error
 			return nil, fmt.Errorf("unlock %s: %w", path, err)
 		}
 	}
-}
-
-// makeForOwner makes the file at path, if root would make it in a directory of another user, who must be able
-// to lock it too.
-func makeForOwner(path string) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	dir, err := os.Stat(filepath.Dir(path))
-	if err != nil || own.OwnerOf(dir).User == 0 {
-		return nil // flock says why
-	}
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDONLY, ownerOnly)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	return errors.Join(own.Give(f), f.Close())
 }
 
 // atPath reports whether the file that l has locked is the one at path.

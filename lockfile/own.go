@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 
 	"github.com/leasectl/leasectl/internal/own"
@@ -28,7 +29,15 @@ func readOwn(path string) ([]byte, error) {
 }
 
 // readOwnMode is readOwn with the permission bits of the file.
-func readOwnMode(path string) ([]byte, fs.FileMode, error) {
+func readOwnMode(path string) (data []byte, mode fs.FileMode, err error) {
+	err = own.As(filepath.Dir(path), func() error {
+		data, mode, err = readOwnAs(path)
+		return err
+	})
+	return data, mode, err
+}
+
+func readOwnAs(path string) ([]byte, fs.FileMode, error) {
 	// O_NONBLOCK: opening a pipe must fail the check below, not hang.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/leasectl/leasectl/internal/own"
 )
 
 // Tx is a handle under its lock, inside [Handle.Update]. Its Record is the record on disk at
@@ -166,7 +168,10 @@ func (tx *Tx) removeLock() {
 // removeLockFile removes a lock file under its lock. One with content is not ours, such as Cargo.lock beside
 // a handle Cargo.
 func removeLockFile(path string) {
-	if fi, err := os.Lstat(path); err == nil && fi.Size() == 0 {
-		os.Remove(path)
-	}
+	own.As(filepath.Dir(path), func() error {
+		if fi, err := os.Lstat(path); err == nil && fi.Size() == 0 {
+			os.Remove(path)
+		}
+		return nil
+	})
 }

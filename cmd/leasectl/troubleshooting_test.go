@@ -42,6 +42,7 @@ var rareMessages = map[string]string{
 	`shared lease "…": start a keeper for its service: …`:                                                                                                 "the machine must be short of something",
 	"… belongs to user …, and this is user …: use a path whose parts are all yours or root's, or run as user …":                                           "it takes another user",
 	"… belongs to user …, and others can write to it: chmod 755 it, or run as user …, or use another directory":                                           "it takes another user",
+	"… as user …, to whom its directory or one above belongs: run as user …, or use another directory":                                                    "it takes another user",
 	"… belongs to user …, and a directory above it to user …: use a path of one user":                                                                     "it takes two other users",
 	"… belongs to user …, and this is user …: use another path, or run as user …":                                                                         "it takes another user",
 	"… belongs to user …, and this is user 0, who uses files of others only in directories that are theirs alone: run as user …, or use such a directory": "it takes another user",

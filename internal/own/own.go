@@ -4,9 +4,9 @@
 // A part of a path may be a link, if the link is this user's or root's. A directory may be one that others
 // can write to, such as /tmp or a volume: of what is in it only what is this user's or root's counts.
 //
-// Caveats: access control lists and capabilities are not looked at. Checks are made on paths, so they say
-// nothing of what happens to a directory afterwards; who opens a file in a directory of others must look
-// at the open file, or make it.
+// Caveats: access control lists and capabilities are not looked at. Checks are made on paths. They hold
+// afterwards, since only this user and root can change a path that they accept; of a path of another user
+// see [As]. Who opens a file in a directory of others must look at the open file, or make it.
 package own
 
 import (
@@ -31,15 +31,36 @@ func OwnerOf(info fs.FileInfo) Owner {
 
 // Dir returns an error if a part of the path of a directory, or a link that it leads through, is neither
 // ours nor root's. What is missing is no error: nobody else can have made it.
-func Dir(path string) error { return walk(path, false) }
+func Dir(path string) error {
+	_, err := walk(path, false)
+	return err
+}
 
-// DirForRoot is [Dir], but root may also use directories of one other user, if only that user can write to
-// them, such as a job's checkout that is mounted into a container. Files that root makes there get that
-// owner by [Give], and [Uses] tells which may be used.
-//
-// So root trusts that user with where the path leads: at worst, files of the same names are made or
-// removed elsewhere, as that user's.
-func DirForRoot(path string) error { return walk(path, os.Geteuid() == 0) }
+// DirForRoot is [Dir], but root on Linux may also use directories of one other user, if only that user can
+// write to them, such as a job's checkout that is mounted into a container. That user may put anything else
+// there at any time, so root must do there whatever it does with [As]. [Uses] tells which files may be used.
+func DirForRoot(path string) error {
+	_, err := walk(path, adopts && os.Geteuid() == 0)
+	return err
+}
+
+// As runs fn, which opens, makes, replaces or removes files in a directory that [DirForRoot] accepts. If the path
+// of the directory leads through another user's directories or links, fn has the rights of that user and no
+// others, in its own goroutine only: wherever that user makes the path lead meanwhile, fn can do nothing
+// that the user could not do. What it makes is the user's.
+func As(dir string, fn func() error) error {
+	if !adopts || os.Geteuid() != 0 {
+		return fn()
+	}
+	other, err := walk(dir, true)
+	if err != nil {
+		return err
+	}
+	if other.User == 0 {
+		return fn()
+	}
+	return as(other, fn)
+}
 
 // Uses reports whether a file is this user's or, for root, of a user to whose directory only that user can
 // write.
@@ -53,26 +74,6 @@ func Uses(path string, info fs.FileInfo) bool {
 	}
 	dir, err := os.Stat(filepath.Dir(path))
 	return err == nil && OwnerOf(dir).User == owner.User && aloneWrites(dir)
-}
-
-// Give gives a file to the owner of its directory, if this is root. Root must have made the file just now:
-// one that was there may be another's way to be given it.
-func Give(f *os.File) error {
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	dir, err := os.Stat(filepath.Dir(f.Name()))
-	if err != nil {
-		return err
-	}
-	owner := OwnerOf(dir)
-	if owner.User == 0 {
-		return nil
-	}
-	if err := f.Chown(owner.User, owner.Group); err != nil {
-		return fmt.Errorf("%w: run as user %d, or use another directory", err, owner.User)
-	}
-	return nil
 }
 
 // File is [Dir] for the directory of a file that is to be read or replaced, and checks the file itself. It
@@ -108,8 +109,8 @@ func File(path string) error {
 
 // walker follows a path, link by link.
 type walker struct {
-	adopts bool // it may lead through directories of one other user
-	other  int  // that user; 0: none yet
+	adopts bool  // it may lead through directories and links of one other user
+	other  Owner // that user; zero: none yet
 	links  int
 }
 
@@ -122,28 +123,29 @@ var parents sync.Map // of parent
 
 type parent struct {
 	real  string // the path without links
-	other int
+	other Owner
 }
 
-func walk(path string, adopts bool) error {
-	path, err := filepath.Abs(path)
+// walk checks each part of a path, and returns the other user whose it is in part; zero: nobody's.
+func walk(path string, adopts bool) (other Owner, err error) {
+	path, err = filepath.Abs(path)
 	if err != nil {
-		return err
+		return other, err
 	}
 	w := &walker{adopts: adopts}
 	above, base := filepath.Split(path)
 	known, found := parents.Load(above)
 	up, _ := known.(parent)
-	if !found || up.other != 0 && !adopts {
+	if !found || up.other.User != 0 && !adopts {
 		if up.real, err = w.follow("/", above); err != nil || up.real == "" {
-			return err
+			return w.other, err
 		}
 		up.other = w.other
 		parents.Store(above, up)
 	}
 	w.other = up.other
 	_, err = w.follow(up.real, base)
-	return err
+	return w.other, err
 }
 
 // follow checks each part of a path that begins in the directory real, whose own parts are checked and no
@@ -197,15 +199,13 @@ func (w *walker) check(path string, info fs.FileInfo) error {
 	if !w.adopts {
 		return fmt.Errorf("%s belongs to user %d, and this is user %d: use a path whose parts are all yours or root's, or run as user %d", path, owner.User, os.Geteuid(), owner.User)
 	}
-	if w.other != 0 && w.other != owner.User {
-		return fmt.Errorf("%s belongs to user %d, and a directory above it to user %d: use a path of one user", path, owner.User, w.other)
+	if w.other.User != 0 && w.other.User != owner.User {
+		return fmt.Errorf("%s belongs to user %d, and a directory above it to user %d: use a path of one user", path, owner.User, w.other.User)
 	}
-	if info.IsDir() {
-		if !aloneWrites(info) {
-			return fmt.Errorf("%s belongs to user %d, and others can write to it: chmod 755 it, or run as user %d, or use another directory", path, owner.User, owner.User)
-		}
-		w.other = owner.User
+	if info.IsDir() && !aloneWrites(info) {
+		return fmt.Errorf("%s belongs to user %d, and others can write to it: chmod 755 it, or run as user %d, or use another directory", path, owner.User, owner.User)
 	}
+	w.other = owner
 	return nil
 }
 
