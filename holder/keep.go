@@ -13,6 +13,12 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
+// ConfirmAfter is when the first renewal goes out, which confirms a grant. A command that ends sooner
+// needs none, since its release says that the lease was received. It is short, since an outage
+// that begins before the answer ends the command: the grant ends after [leaseapi.ProvisionalTTL], and
+// nobody can know whether it was confirmed.
+const ConfirmAfter = 100 * time.Millisecond
+
 // Loss says that a lease was lost. It is the cause of the context that [Lease.Keep] returns.
 type Loss struct {
 	Err error // what was lost, and why
@@ -82,6 +88,7 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 	if l.grant.Capabilities != proxyclient.Ours {
 		return // its leases last until they are released
 	}
+	confirmed := false
 	heartbeat := proxyclient.Heartbeat{
 		Client:   l.proxy.Client,
 		Leases:   l.grant.Grant.Leases,
@@ -89,6 +96,7 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		Margin:   margin,
 		OnRetry:  func(err error) { l.h.Reporter.Debugf("%v: trying again", err) },
 		OnRenew: func(r proxyclient.Renewal) {
+			confirmed = true
 			l.h.Reporter.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
 		},
 	}
@@ -108,6 +116,8 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		}
 		if denied {
 			l.noteLost(lost.Lost)
+		} else if !confirmed {
+			err = UnconfirmedLoss(err, l.grant.Grant.TTL)
 		}
 		lose(err)
 		if denied {
@@ -115,6 +125,14 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		}
 		heartbeat.Deadline = proxyclient.Instant{} // not known: the proxy was away for too long
 	}
+}
+
+// UnconfirmedLoss adds to the loss of a lease that no renewal has confirmed why it did not last for its ttl.
+func UnconfirmedLoss(err error, ttl time.Duration) error {
+	if ttl <= leaseapi.ProvisionalTTL {
+		return err
+	}
+	return fmt.Errorf("%w: no renewal has confirmed the grant, so it lasts for %s only", err, leaseapi.Duration(leaseapi.ProvisionalTTL))
 }
 
 // mayBeReleased tells whether leases may have ended by a release. A lease that was broken or

@@ -264,7 +264,7 @@ type KeepOptions struct {
 	// Margin is how long before its end the lease counts as lost. The caller needs this time to
 	// stop its use of the lease.
 	Margin time.Duration
-	// ConfirmAfter puts off the first renewal, which confirms the grant, by this time.
+	// ConfirmAfter puts off the first renewal, which confirms the grant, by this time: see [ConfirmAfter].
 	ConfirmAfter time.Duration
 	// ReleaseAfter is how long after its acquire the lease is given back; zero: Keep does not
 	// give it back. The proxy is not told in advance: if this process dies, the lease ends with

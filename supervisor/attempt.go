@@ -29,10 +29,6 @@ const (
 	stateDegraded = "degraded" // optional, and there was none
 )
 
-// confirmAfter delays the call that confirms a grant. A command that ends sooner needs no such
-// call, since its release says that the lease was received.
-const confirmAfter = time.Second
-
 // attempt takes a lease and runs the command once. An error means that the command did not run.
 // The lease stays held, for the next attempt to swap.
 func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
@@ -52,7 +48,7 @@ func (s *supervisor) attempt(ctx context.Context, n int) (End, error) {
 		var end func()
 		w.kept, end = lease.Keep(ctx, holder.KeepOptions{
 			Margin:       w.lossGrace + StopMargin,
-			ConfirmAfter: confirmAfter,
+			ConfirmAfter: holder.ConfirmAfter,
 			ReleaseAfter: s.ReleaseAfter,
 		})
 		defer end()

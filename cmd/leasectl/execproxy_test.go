@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -77,42 +77,48 @@ exit 5`, orphan)
 	w.WantHeld()
 }
 
-// A command shorter than a second costs two requests. A longer one has its lease
-// confirmed once, a second after the grant.
+// A command shorter than [holder.ConfirmAfter] costs two requests. A longer one has its lease
+// confirmed once, that long after the grant.
 func TestConfirmLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, clitest.Build(t, ""), "install=1")
 	relay := w.Relay()
 	var short []clitest.Seen
-	w.Await("a command shorter than a second", func() bool {
+	w.Await("a short command", func() bool {
 		before := len(relay.Requests(""))
 		w.Run(0, "exec", "--type", "install", "--", "true")
 		short = relay.Requests("")[before:]
-		return short[len(short)-1].At.Sub(short[0].At) < time.Second
+		return short[len(short)-1].At.Sub(short[0].At) < holder.ConfirmAfter
 	})
 	if len(short) != 2 || short[0].Path != leaseapi.PathAcquire || short[1].Path != leaseapi.PathRelease {
 		t.Errorf("a short command made the requests %v", short)
 	}
 
-	before, confirmed := len(relay.Requests("")), w.Path("confirmed")
-	cmd := w.Command("exec", "--type", "install", "--", "sh", "-c", "until test -e '"+confirmed+"'; do sleep 0.01; done")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	w.Await("the confirmation, long before a renewal", func() bool { return len(relay.Requests("")) >= before+2 })
-	if err := os.WriteFile(confirmed, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-	long := relay.Requests("")[before:]
-	if len(long) != 3 || long[1].Path != leaseapi.PathRenew || long[2].Path != leaseapi.PathRelease {
-		t.Fatalf("a longer command made the requests %v", long)
-	}
-	if after := long[1].At.Sub(long[0].At); after < time.Second {
-		t.Errorf("confirmed %v after the request, want a second after the grant", after)
-	}
+	clitest.Promptly(t, time.Second-holder.ConfirmAfter, func() time.Duration {
+		before := len(relay.Requests(""))
+		cmd := w.Command("exec", "--type", "install", "--", "cat")
+		stdin, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Await("the confirmation, long before a renewal", func() bool { return len(relay.Requests("")) >= before+2 })
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Error(err)
+		}
+		long := relay.Requests("")[before:]
+		if len(long) != 3 || long[1].Path != leaseapi.PathRenew || long[2].Path != leaseapi.PathRelease {
+			t.Fatalf("a longer command made the requests %v", long)
+		}
+		after := long[1].At.Sub(long[0].At)
+		if after < holder.ConfirmAfter {
+			t.Errorf("confirmed %v after the request", after)
+		}
+		return after
+	})
 	w.WantHeld()
 }
 
@@ -136,6 +142,30 @@ func TestKillBeforeConfirmation(t *testing.T) {
 		t.Error("the command lives on")
 	}
 	w.WantHeld()
+}
+
+// An outage that begins before the grant is confirmed ends the command when the unconfirmed grant may
+// end, and exec says that.
+func TestOutageBeforeConfirmation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a third of a minute")
+	}
+	t.Parallel()
+	for _, args := range [][]string{{"exec"}, {"exec", "--shared", "together"}} {
+		t.Run(args[len(args)-1], func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, clitest.Build(t, ""), "install=1")
+			confirmation := leaseapi.PathRenew
+			w.Relay().SilentFrom.Store(&confirmation)
+			var stderr bytes.Buffer
+			cmd := w.Command(append(args, "--type", "install", "--", "sleep", "600")...)
+			cmd.Stderr = &stderr
+			code := clitest.ExitCode(cmd.Run())
+			if text := stderr.String(); code != exitLost || !strings.Contains(text, "no renewal has confirmed the grant, so it lasts for 30s only: stopping the command") {
+				t.Errorf("exit code %d\n%s", code, text)
+			}
+		})
+	}
 }
 
 // TERM ends exec and acquire within 3 s although the proxy answers nothing: while

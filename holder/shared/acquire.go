@@ -293,7 +293,7 @@ func (n *newcomer) recordRound(ctx context.Context, c *choice, l *holder.Lease) 
 		r.RenewedAt = grant.Asked.SinceBoot()
 		if grant.Capabilities == proxyclient.Ours {
 			r.Deadline = grant.Deadline().SinceBoot()
-			r.RenewEvery = min(confirmWithin, (r.Deadline-r.RenewedAt)/4)
+			r.RenewEvery = min(holder.ConfirmAfter, (r.Deadline-r.RenewedAt)/4)
 		}
 		if r.MaxAge > 0 {
 			r.EndsAt = r.RenewedAt + r.MaxAge

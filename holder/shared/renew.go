@@ -162,7 +162,11 @@ func (l lease) overdue(r *lockfile.Round, margin time.Duration, cause error) err
 	if r.Deadline == 0 || l.now() < lossLimit(r, margin) {
 		return nil
 	}
-	return &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline), Err: cause}
+	var lost error = &proxyclient.LostError{Deadline: proxyclient.AfterBoot(r.Deadline), Err: cause}
+	if r.RenewEvery <= holder.ConfirmAfter { // the first renewal would have changed it
+		lost = holder.UnconfirmedLoss(lost, r.Granted)
+	}
+	return lost
 }
 
 // lateLoss adds to why a round is lost when its lease ends, if that is near or over: after a stop of
@@ -199,9 +203,8 @@ func (k *renewer) renewLate(ctx context.Context) error {
 	return err
 }
 
-// confirmWithin is when the first renewal is due, which confirms the grant. A user that takes
-// over the renewals makes its first after this time at the latest: the user before it may have
-// ended in the middle of one.
+// confirmWithin is when a user that takes over the renewals makes its first at the latest: the user
+// before it may have ended in the middle of one.
 const confirmWithin = time.Second
 
 // renew renews a round once, for ttl, and writes the result into the record.
