@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/leasectl/leasectl/holder"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -18,7 +20,8 @@ import (
 type app struct {
 	stdin, stdout, stderr *os.File
 	chain                 *trap.Chain
-	listening             chan struct{} // closed when the chain handles the endings
+	listening             chan struct{}   // closed when the chain handles the endings
+	ended                 context.Context // ends with the first of the endings
 	holder                *holder.Holder
 	messages              *messenger
 	staysOnHangup         atomic.Bool // SIGHUP does not end the program
@@ -37,6 +40,7 @@ func newApp(stdin, stdout, stderr *os.File) *app {
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		chain:     trap.NewChain(),
 		listening: listening,
+		ended:     context.Background(),
 		messages:  newMessenger(stderr, listening),
 	}
 }
@@ -128,10 +132,26 @@ func (a *app) dryRun(format string, args ...any) error {
 
 // print writes data for scripts to stdout. A failed write must fail the command, or the
 // caller's shell would go on without the data. print waits for the signal handlers: before
-// they are installed, a write to a broken pipe would end the program by SIGPIPE.
+// they are installed, a write to a broken pipe would end the program by SIGPIPE. Once one of the
+// endings has come, print waits for closeTime at most, since stdout may be a full pipe that nobody reads.
 func (a *app) print(format string, args ...any) error {
 	<-a.listening
-	if _, err := fmt.Fprintf(a.stdout, format, args...); err != nil {
+	text, written := fmt.Sprintf(format, args...), make(chan error, 1)
+	go func() {
+		_, err := a.stdout.WriteString(text)
+		written <- err
+	}()
+	var err error
+	select {
+	case err = <-written:
+	case <-a.ended.Done():
+		select {
+		case err = <-written:
+		case <-time.After(closeTime):
+			err = context.Cause(a.ended)
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("write to stdout: %w", err)
 	}
 	return nil

@@ -29,6 +29,7 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
+	a.ended = ctx
 	a.cancelOnEnding(cancel)
 
 	cmd, err := a.execute(ctx, args)
