@@ -161,7 +161,7 @@ func (h *Holder) delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.
 		return nil, fmt.Errorf("put the release off by %s: %w by a version-1 proxy", leaseapi.Duration(delay), errors.ErrUnsupported)
 	}
 	begun := time.Now()
-	reply, err := p.Client.Release(ctx, leaseapi.ReleaseRequest{Leases: lockfile.Wire(r.Leases), Delay: leaseapi.Duration(delay)})
+	reply, err := p.Client.Release(ctx, leaseapi.ReleaseRequest{Leases: r.Wire(), Delay: leaseapi.Duration(delay)})
 	if err != nil {
 		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}

@@ -133,6 +133,9 @@ func (h *Holder) releaseNamed(ctx context.Context, n Named, delay time.Duration)
 // request is not known.
 func (n Named) byRequest() (groups [][]lockfile.Grant) {
 	for _, g := range n.grants {
+		if g.RequestID == "" {
+			g.Generation = 0 // it can be guessed, so it says nothing
+		}
 		at := slices.IndexFunc(groups, func(of []lockfile.Grant) bool {
 			return of[0].RequestID == g.RequestID && of[0].Store == g.Store && (of[0].Generation == 0) == (g.Generation == 0)
 		})
@@ -160,13 +163,14 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 	if first.Generation != 0 {
 		request := leaseapi.ReleaseRequest{Delay: leaseapi.Duration(delay)}
 		for _, g := range of {
-			request.Leases = append(request.Leases, leaseapi.Lease{Name: g.Name, Generation: g.Generation})
+			request.Leases = append(request.Leases, leaseapi.Lease{Name: g.Name, Generation: g.Generation, RequestID: g.RequestID})
 		}
 		reply, err = p.Client.Release(ctx, request)
 	} else {
-		request := proxyclient.NamesRelease{Names: namesIn(of), Owner: owner, Learned: n.learned, Delay: delay}
+		// A file does not say whose lease our server ends.
+		request := proxyclient.NamesRelease{Names: namesIn(of), Owner: h.owner(), Learned: n.learned, Delay: delay}
 		// The store of a version-1 proxy is its address.
-		meant := v1.Meant{Proxy: first.Store, Request: first.RequestID, Adapter: first.Adapter}
+		meant := v1.Meant{Proxy: first.Store, Request: first.RequestID, Owner: owner, Adapter: first.Adapter}
 		reply, given, err = p.ReleaseNames(ctx, request, meant)
 	}
 	for _, held := range given {

@@ -231,7 +231,10 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 // releaseRequest returns the request that gives back what a record holds by generations, or waits for by
 // its request's id. The release of a lease also says what this process noted about its command.
 func (h *Holder) releaseRequest(r lockfile.Record) leaseapi.ReleaseRequest {
-	req := leaseapi.ReleaseRequest{Leases: lockfile.Wire(slices.Concat(r.Leases, r.Replaces))}
+	req := leaseapi.ReleaseRequest{Leases: r.Wire()}
+	if h.Journal.Covers(r.RequestID) || h.Dialer.Sealed(r) { // nothing says which request got what is replaced
+		req.Leases = append(req.Leases, lockfile.Wire(r.Replaces)...)
+	}
 	if len(r.Leases) == 0 {
 		req.RequestIDs = []string{r.RequestID}
 		return req
@@ -243,7 +246,11 @@ func (h *Holder) releaseRequest(r lockfile.Record) leaseapi.ReleaseRequest {
 
 // heldAt is what a version-1 proxy's adapter is told of a record whose handle is at a path.
 func (h *Holder) heldAt(handle string, r lockfile.Record) v1.Record {
-	return v1.Record{Proxy: r.Proxy, Adapter: r.Adapter, Owner: h.ownerOf(r.Owner), Handle: handle, Leases: r.Leases, AcquiredAt: r.AcquiredAt}
+	owner := h.owner() // a stranger's record must not say whose lease it is
+	if h.Journal.Covers(r.RequestID) || h.Dialer.Sealed(r) {
+		owner = h.ownerOf(r.Owner)
+	}
+	return v1.Record{Proxy: r.Proxy, Adapter: r.Adapter, Owner: owner, Handle: handle, Leases: r.Leases, AcquiredAt: r.AcquiredAt}
 }
 
 // sendUnwritten sends the release of leases that r's request got at a version-1 proxy, and that are not

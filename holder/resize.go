@@ -29,7 +29,11 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	if err != nil {
 		return 0, err
 	}
-	renewal, err := p.Renew(ctx, v1.GrantOf(r.Leases, r.Adapter).Grant.Leases, ttl)
+	leases := v1.GrantOf(r.Leases, r.Adapter).Grant.Leases
+	for i := range leases {
+		leases[i].RequestID = r.RequestID
+	}
+	renewal, err := p.Renew(ctx, leases, ttl)
 	if err != nil {
 		return 0, err // it says what was tried, and names the lost leases
 	}
@@ -90,7 +94,7 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 	lease := v1.GrantOf(tx.Leases, tx.Adapter).Grant.Leases[0]
 	for resyncs := 0; ; resyncs++ {
 		request := leaseapi.ResizeRequest{
-			Name: lease.Name, Generation: lease.Generation, From: tx.Units, After: new(tx.Resizes), Count: to.Count, Items: to.Items,
+			Name: lease.Name, Generation: lease.Generation, RequestID: tx.RequestID, From: tx.Units, After: new(tx.Resizes), Count: to.Count, Items: to.Items,
 		}
 		var now leaseapi.ResizeReply
 		now, err = client.Resize(ctx, request)

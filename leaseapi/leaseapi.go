@@ -132,6 +132,9 @@ const (
 type Lease struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
+	// RequestID is the request that got the lease. Only calls have it, of callers who know the lease from a
+	// file: a lease of another request is not meant, since a generation can be guessed. Empty: any request.
+	RequestID string `json:"request_id,omitempty"`
 	// Units is how many units of a counted pool the lease holds. Only answers have it.
 	Units int `json:"units,omitempty"`
 	// Type is the type of its pool. Only answers to requests of several types have it.

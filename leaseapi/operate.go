@@ -194,6 +194,7 @@ func (o Order) Words() string {
 type ResizeRequest struct {
 	Name       string `json:"name"`
 	Generation uint64 `json:"generation"`
+	RequestID  string `json:"request_id,omitempty"` // as in [Lease]
 	// From is how many units the caller believes that the lease holds. If the lease holds
 	// another number, nothing is changed: 409, [ProblemStale].
 	From int `json:"from"`

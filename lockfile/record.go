@@ -150,6 +150,15 @@ func Wire(leases []Lease) []leaseapi.Lease {
 	return out
 }
 
+// Wire returns the leases of the record as its proxy knows them, with the request that got them.
+func (r Record) Wire() []leaseapi.Lease {
+	wire := Wire(r.Leases)
+	for i := range wire {
+		wire[i].RequestID = r.RequestID
+	}
+	return wire
+}
+
 // MarshalJSON implements [json.Marshaler].
 func (r Record) MarshalJSON() ([]byte, error) { return json.Marshal(r.document(0)) }
 

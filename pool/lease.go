@@ -118,6 +118,8 @@ type Ref struct {
 	Name string
 	// Generation of the grant; zero means the current one.
 	Generation uint64
+	// Request that must have got the lease, as its caller calls it; empty means any.
+	Request string
 	// Owner that must hold the name; empty means any.
 	Owner string
 	// KnownAt is when the caller learned of the lease, by the wall clock: one that was granted
@@ -130,6 +132,7 @@ type Ref struct {
 // matches reports whether l is the lease that r means.
 func (r *Ref) matches(l *Lease) bool {
 	return !r.Hidden && (r.Generation == 0 || r.Generation == l.Generation) &&
+		(r.Request == "" || r.Request == PlainID(l.RequestID)) &&
 		(r.Owner == "" || r.Owner == l.Owner) &&
 		(r.KnownAt.IsZero() || !l.At.After(r.KnownAt.Add(KnownTolerance)))
 }

@@ -154,7 +154,7 @@ func (c caller) seenRequest(set *pool.Set, now time.Duration, id, by string) (po
 
 // refTo returns what c means by a lease.
 func (c caller) refTo(set *pool.Set, now time.Duration, l leaseapi.Lease) pool.Ref {
-	return pool.Ref{Name: l.Name, Generation: l.Generation, Hidden: c.hides(set, now, l.Name)}
+	return pool.Ref{Name: l.Name, Generation: l.Generation, Request: l.RequestID, Hidden: c.hides(set, now, l.Name)}
 }
 
 // reasonTo returns why a request waits, without what is about another pool if c may not see that.

@@ -171,7 +171,7 @@ func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseR
 	}
 	answered := func(l leaseapi.Lease, ref pool.Ref, why pool.Reason, ended bool) {
 		if why != "" {
-			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: l, Reason: string(why)})
+			reply.Stale = append(reply.Stale, leaseapi.Lost{Lease: plain(l), Reason: string(why)})
 			return
 		}
 		reply.Released = append(reply.Released, l.Name)

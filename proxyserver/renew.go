@@ -25,7 +25,7 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 		for _, l := range req.Leases {
 			lease, why := set.Renew(now, c.refTo(set, now, l), time.Duration(req.TTL))
 			if why != "" {
-				lost = append(lost, leaseapi.Lost{Lease: l, Reason: string(why)})
+				lost = append(lost, leaseapi.Lost{Lease: plain(l), Reason: string(why)})
 				continue
 			}
 			renewed = append(renewed, lease)
@@ -43,6 +43,11 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	default:
 		answer(w, http.StatusOK, renewReply(t.clock, renewed))
 	}
+}
+
+// plain returns l as an answer has it.
+func plain(l leaseapi.Lease) leaseapi.Lease {
+	return leaseapi.Lease{Name: l.Name, Generation: l.Generation}
 }
 
 func checkRenew(req leaseapi.RenewRequest) error {

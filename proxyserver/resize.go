@@ -17,7 +17,7 @@ func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) 
 	}
 	var lease pool.Lease
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
-		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation}
+		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation, RequestID: req.RequestID}
 		if err = c.mayTouch(set, now, []leaseapi.Lease{meant}); err == nil {
 			lease, err = resize(set, now, c.refTo(set, now, meant), req)
 		}

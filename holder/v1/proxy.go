@@ -147,6 +147,7 @@ const Tolerance = 2 * time.Second
 type Meant struct {
 	Proxy   string // that granted it; "": the one that is asked
 	Request string // that got it; "": not known
+	Owner   string // that has it
 	Adapter string // that gave it a generation; "": not known
 }
 
@@ -167,13 +168,13 @@ func (p *Proxy) ReleaseNames(ctx context.Context, n proxyclient.NamesRelease, me
 	}
 	reply, err = p.each(ctx, n.Names, func(i int) one {
 		return one{
-			held:    Held{Proxy: meant.Proxy, Name: n.Names[i], Owner: n.Owner, At: time.Now().UTC()},
+			held:    Held{Proxy: meant.Proxy, Name: n.Names[i], Owner: meant.Owner, At: time.Now().UTC()},
 			unknown: meant.Adapter == "" || meant.Adapter != p.Adapter.ID(),
 			means: func(h Held) string {
 				switch {
 				case meant.Request != "" && h.Request != meant.Request:
 					return "it was granted again at " + h.At.Local().Format(time.RFC3339)
-				case h.Owner != n.Owner && h.Owner != "":
+				case h.Owner != meant.Owner && h.Owner != "":
 					return "it is held by " + leaseapi.Printable(h.Owner)
 				case !n.Learned.IsZero() && h.At.After(n.Learned.Add(Tolerance)):
 					return "it was granted later, at " + h.At.Local().Format(time.RFC3339)

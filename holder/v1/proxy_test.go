@@ -207,7 +207,7 @@ func TestReleasedOnce(t *testing.T) {
 
 	// By its name: the handle is told, and has nothing left to release.
 	names := proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me", Learned: time.Now()}
-	reply, handles, err := m.process().ReleaseNames(t.Context(), names, Meant{})
+	reply, handles, err := m.process().ReleaseNames(t.Context(), names, Meant{Owner: "me"})
 	ok(t, err)
 	if len(reply.Released) != 1 || len(handles) != 1 || handles[0].Handle != "/h2" {
 		t.Errorf("released %+v, of the handles %+v", reply, handles)
@@ -229,7 +229,7 @@ func TestNamesOfAnotherLease(t *testing.T) {
 		"another owner":   {proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "you", Learned: time.Now()}, ""},
 		"another request": {proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me", Learned: time.Now()}, "r-0"},
 	} {
-		reply, _, err := m.process().ReleaseNames(t.Context(), n.release, Meant{Request: n.request})
+		reply, _, err := m.process().ReleaseNames(t.Context(), n.release, Meant{Request: n.request, Owner: n.release.Owner})
 		ok(t, err)
 		if len(reply.Stale) != 1 || reply.Stale[0].Reason == "" {
 			t.Errorf("%s: %+v", what, reply)
@@ -237,7 +237,7 @@ func TestNamesOfAnotherLease(t *testing.T) {
 	}
 	m.wantSent(0)
 	// Within the tolerance, it is meant.
-	_, _, err := m.process().ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me", Learned: time.Now().Add(-time.Second)}, Meant{Request: "r-h"})
+	_, _, err := m.process().ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me", Learned: time.Now().Add(-time.Second)}, Meant{Request: "r-h", Owner: "me"})
 	ok(t, err)
 	m.wantSent(1)
 }
@@ -252,7 +252,7 @@ func TestUnknownHere(t *testing.T) {
 	m.wantSent(1)
 	other.wantUnsettled()
 
-	reply, _, err := other.process().ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-7"}, Owner: "me", Learned: time.Now()}, Meant{})
+	reply, _, err := other.process().ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-7"}, Owner: "me", Learned: time.Now()}, Meant{Owner: "me"})
 	ok(t, err)
 	if len(reply.Released) != 1 {
 		t.Errorf("a name that the proxy does not know: %+v", reply)
@@ -299,7 +299,7 @@ func TestUnconfirmed(t *testing.T) {
 			sent := m.d.sent()
 			_, err = m.process().ReleaseHeld(t.Context(), a)
 			m.wantUnconfirmed(err)
-			_, _, err = m.process().ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me"}, Meant{})
+			_, _, err = m.process().ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me"}, Meant{Owner: "me"})
 			m.wantUnconfirmed(err)
 			m.wantSent(sent)
 			forgotten, err := New(m.dir).Forget(t.Context(), "q-0")
@@ -407,7 +407,7 @@ func TestTwoAtOnce(t *testing.T) {
 	go func() {
 		p := m.process()
 		close(began)
-		_, _, err := p.ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me"}, Meant{})
+		_, _, err := p.ReleaseNames(t.Context(), proxyclient.NamesRelease{Names: []string{"q-0"}, Owner: "me"}, Meant{Owner: "me"})
 		second <- err
 	}()
 	<-began
