@@ -6,6 +6,18 @@ import (
 	"time"
 )
 
+// LongestDelay is for how long the release of a lease may be put off in a pool without a MaxTTL.
+const LongestDelay = 24 * time.Hour
+
+// LongestDelay returns for how long the release of a lease of a pool may be put off, since nobody needs
+// to renew it meanwhile: for its MaxTTL, if it has one. [Set.Release] does not check it.
+func (s *Set) LongestDelay(typ string) time.Duration {
+	if p := s.types[typ]; p != nil {
+		return cmp.Or(p.MaxTTL, LongestDelay)
+	}
+	return LongestDelay
+}
+
 // Release ends the lease that ref means, or the reservation of its owner if ref has no generation
 // and the owner does not hold the name. With a delay it makes the lease end delay from now,
 // even if somebody renews it or its holder dies. A later call may move that time either way,

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -39,7 +40,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		learned = time.Now().Add(-time.Duration(*req.KnownFor))
 	}
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
-		if err := c.mayRelease(set, now, req); err != nil {
+		if err := cmp.Or(c.mayRelease(set, now, req), c.checkDelay(set, now, req)); err != nil {
 			return err
 		}
 		if req.All {
@@ -54,7 +55,10 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	if err == nil && ended.Name != "" {
 		h.metrics.Peak(ended.Type, ended.Units, *req.Peak)
 	}
+	tooLong, isTooLong := errors.AsType[delayError](err)
 	switch {
+	case isTooLong:
+		badRequest(w, tooLong)
 	case err != nil:
 		h.refuseCall(w, err)
 	case unknown != "":
@@ -109,6 +113,37 @@ func checkRelease(req *leaseapi.ReleaseRequest) error {
 		}
 	}
 	return checkLeases(req.Leases)
+}
+
+// delayError says that a release was put off for too long.
+type delayError string
+
+func (e delayError) Error() string { return string(e) }
+
+// checkDelay returns a delayError if req puts off the end of a lease for longer than its pool allows.
+func (c caller) checkDelay(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) error {
+	check := func(name string, generation uint64) error {
+		l, held := set.Held(now, name)
+		if !held || l.Generation != cmp.Or(generation, l.Generation) || c.hides(set, now, name) {
+			return nil
+		}
+		if most := set.LongestDelay(l.Type); time.Duration(req.Delay) > most {
+			return delayError(fmt.Sprintf("delay %s is too long: the release of a lease of type %q is put off by %s at the most: ask for less, or renew the lease until it is no longer needed",
+				req.Delay, l.Type, leaseapi.Duration(most)))
+		}
+		return nil
+	}
+	for _, l := range req.Leases {
+		if err := check(l.Name, l.Generation); err != nil {
+			return err
+		}
+	}
+	for _, name := range req.Names {
+		if err := check(name, 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkLeases refuses leases without a generation: they would mean any lease of
