@@ -104,12 +104,17 @@ func (g *ledger) grant(r *request, wasQueued bool, overtook int) []Lease {
 		if p.counted() {
 			g.note(Named).Naming = &Naming{Type: p.Type, Last: g.named[p.Type]}
 		}
-		if p.pace() > 0 {
-			p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
-			pacing := p.pacing
-			g.note(Paced).Pacing = &pacing
-		}
+		g.notePace(p)
 	}
 	r.seats = nil
 	return leases
+}
+
+// notePace notes what counts for the pace of p after a grant or a growth, if p has a pace.
+func (g *ledger) notePace(p *pool) {
+	if p.pace() > 0 {
+		p.pacing = Pacing{Type: p.Type, Generation: p.rhythm.generation, Start: p.rhythm.start, Count: p.rhythm.count}
+		pacing := p.pacing
+		g.note(Paced).Pacing = &pacing
+	}
 }

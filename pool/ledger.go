@@ -276,7 +276,7 @@ func (k Kind) Continues() bool {
 	switch k {
 	case LockBegun, LostOther, Adapted, Remembered: // after Done; or Adapted after ReportCounted, and Remembered after Dropped
 		return true
-	case Named, Paced: // after Granted
+	case Named, Paced: // after Granted; Paced also after Resized
 		return true
 	}
 	return false

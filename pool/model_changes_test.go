@@ -206,14 +206,7 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 	if p.gap() > 0 && p.due() > 0 && p.due() < m.now {
 		m.count("granted late")
 	}
-	if !p.hasNext {
-		p.since = m.now
-	}
-	if p.due() > m.now {
-		p.spent += w.units
-	} else {
-		p.start, p.spent = max(p.due(), p.since, m.now-p.gap()/2), w.units
-	}
+	p.spend(w.units)
 	_, units := r.shares(w)
 	names := m.nextNames(p, r, len(granted))
 	for i, l := range granted {
@@ -232,8 +225,26 @@ func (m *model) applyGrantOf(r *modelRequest, w want, granted []Lease) {
 		}
 		m.hold(want, p, r)
 	}
+	p.notePace()
+}
+
+// spend counts a grant of units, or a growth by them, for the pace.
+func (p *modelPool) spend(units int) {
+	now := p.m.now
+	if !p.hasNext {
+		p.since = now
+	}
+	if p.due() > now {
+		p.spent += units
+	} else {
+		p.start, p.spent = max(p.due(), p.since, now-p.gap()/2), units
+	}
+}
+
+// notePace is what must be durable of the pace then.
+func (p *modelPool) notePace() {
 	if p.gap() > 0 {
-		p.paced = Pacing{Type: p.Type, Generation: m.generation, Start: p.start, Count: p.spent}
+		p.paced = Pacing{Type: p.Type, Generation: p.m.generation, Start: p.start, Count: p.spent}
 	}
 }
 

@@ -269,6 +269,10 @@ func (m *sim) resize(ref Ref, r Resizing) {
 			l.Resizes++
 		}
 		if want == nil && r.To != l.Units {
+			if r.To > l.Units {
+				p.spend(r.To - l.Units)
+				p.notePace()
+			}
 			p.inUse += r.To - l.Units
 			l.Units, wantUnits = r.To, r.To
 			p.dirty = true

@@ -19,7 +19,7 @@ func (p *pool) due() time.Duration { return p.rhythm.due(p.pace()) }
 // dueIn returns how long the pace still delays the next grant.
 func (p *pool) dueIn(now time.Duration) time.Duration { return max(0, p.due()-now) }
 
-// spend notes a grant of units at now, whose last lease has generation.
+// spend notes a grant of units at now, or a growth by them; leases up to generation count.
 func (p *pool) spend(now time.Duration, units int, generation uint64) {
 	p.rhythm.spend(p.pace(), p.nextSince, now, units, generation)
 }
@@ -42,11 +42,11 @@ func AutoPace(hold time.Duration, capacity int) time.Duration {
 	return hold / time.Duration(capacity) // rounded down: a longer pace would cost grants
 }
 
-// Pacing says from which grant the pace of a pool counts.
+// Pacing says from which grant or growth the pace of a pool counts.
 type Pacing struct {
 	Type       string
-	Generation uint64        // of the last lease that was granted
-	Start      time.Duration // on the lease clock: when its grant, or one before it that was due, counts as made
+	Generation uint64        // newer leases are not counted
+	Start      time.Duration // on the lease clock: when the grant, or one before it that was due, counts as made
 	Count      int           // how many units were granted from then on; zero: there is no such pool
 }
 
@@ -67,8 +67,8 @@ type Pacing struct {
 //     If nothing counted, the pool would lose up to twice as many grants when holds vary.
 type rhythm struct {
 	start      time.Duration // when the last grant that was due counts as made
-	count      int           // how many units it and those with Overcommit after it took; zero: there was none
-	generation uint64        // of its last lease
+	count      int           // how many units it, and those with Overcommit and growths after it, took; zero: there was none
+	generation uint64        // newer leases are not counted
 }
 
 // due returns when pace allows the next grant.
@@ -83,7 +83,7 @@ func (r rhythm) due(pace time.Duration) time.Duration {
 // spend notes a grant of units at now, in a pool that has had a waiter that is next since
 // nextSince.
 func (r *rhythm) spend(pace, nextSince, now time.Duration, units int, generation uint64) {
-	if r.due(pace) > now { // by overcommit; the debt is in units, so that another pace may count for it
+	if r.due(pace) > now { // by overcommit or a growth; the debt is in units, so that another pace may count for it
 		r.count, r.generation = r.count+units, generation
 		return
 	}

@@ -66,7 +66,8 @@ func (r Resizing) follows(l *Lease) bool {
 //
 // To hold less always succeeds. To hold more fails with a [NoRoomError] if too few units are
 // free, if the waiter that is next would no longer fit, or if the pool is paused; and with
-// [ErrTooMany] beyond the capacity.
+// [ErrTooMany] beyond the capacity. The pace of the pool does not delay it, but counts it as a grant of as
+// many units.
 //
 // Each resize that is decided counts in [Lease.Resizes], refusals included. So a late copy of
 // an earlier resize does nothing and gets [ErrStale], like a resize whose From is wrong. A
@@ -137,15 +138,22 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 
 // resize makes l hold units, and counts the resize.
 func (g *ledger) resize(l *lease, units int) {
-	before := l.Units
+	p, before := l.pool, l.Units
 	l.Resizes++
 	if units != before {
-		l.pool.heldUnits += units - before
+		p.heldUnits += units - before
 		l.Units = units
 		l.foresee()
-		g.touch(l.pool)
+		g.touch(p)
 	}
 	c := g.note(Resized)
 	c.Lease = l.Lease
 	c.Before = before
+	if units > before {
+		if !p.hasWaiters() {
+			p.nextSince = g.now
+		}
+		p.spend(g.now, units-before, g.generation)
+		g.notePace(p)
+	}
 }

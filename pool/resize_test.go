@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 func mustResize(t testing.TB, set *Set, now time.Duration, r Ref, from, to int) {
@@ -192,4 +194,40 @@ func TestGrowthBeyondTheLimit(t *testing.T) {
 	mustResize(t, set, 0, a, 9, 3)
 	must(t, set, 0, weighs("c", 1), "t-2")
 	refuseResize(t, set, 0, a, 3, 4, ErrNoRoom)
+}
+
+// The pace does not delay a growth, but counts it as a grant of as many units, also over a restart. To
+// give units back takes nothing back of that.
+func TestGrowthIsPaced(t *testing.T) {
+	configs := []Config{{Type: "t", Units: 100, Pace: time.Minute}}
+	set := with(t, configs...)
+	l := must(t, set, 0, Request{ID: "a", Type: "t", Ask: Ask{Count: 1, Weighted: true}}, "t-1")
+	set.Renew(0, ref(l[0]), 24*hour)
+	mustResize(t, set, 0, ref(l[0]), 1, 5)
+	mustResize(t, set, 0, ref(l[0]), 5, 2)
+	must(t, set, 0, Request{ID: "b", Type: "t"})
+	if st, _ := set.Status(0, "b"); st.Reason != leaseapi.WaitPaced {
+		t.Errorf("%+v", st)
+	}
+	if due, _ := set.Next(); due != 5*time.Minute {
+		t.Errorf("the next grant is due at %v", due)
+	}
+	set, err := New(configs, set.Snapshot(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, set, s, Request{ID: "b", Type: "t"})
+	set.Advance(5*time.Minute - 1)
+	if st, _ := set.Status(5*time.Minute-1, "b"); st.State != StateQueued {
+		t.Errorf("granted early: %+v", st)
+	}
+	if st, _ := set.Status(5*time.Minute, "b"); st.State != StateGranted {
+		t.Errorf("not granted when it is due: %+v", st)
+	}
+	set.Cancel(hour, "b")
+	mustResize(t, set, 2*hour, ref(l[0]), 2, 4) // after an idle time, of which nothing is saved up
+	must(t, set, 2*hour, Request{ID: "c", Type: "t"})
+	if due, _ := set.Next(); due != 2*hour+2*time.Minute {
+		t.Errorf("the next grant is due at %v", due)
+	}
 }
