@@ -107,6 +107,57 @@ func TestLatest(t *testing.T) {
 	}
 }
 
+// A restart supersedes nobody who was not superseded before: two that wait, since another stood between
+// them when the newer one came, wait on.
+func TestRestartSupersedesNobody(t *testing.T) {
+	set := one(t, 1)
+	must(t, set, 0, merging("a", Latest, "1"), "t-0")
+	must(t, set, 0, merging("b", Latest, "2"))
+	between := req("between")
+	between.Key = "k"
+	must(t, set, 0, between)
+	must(t, set, 0, merging("c", Latest, "3"))
+	set.Withdraw(0, "between")
+	set = restarted(t, set, Config{Type: "t", Names: numbered("t", 1)})
+	must(t, set, 0, merging("b", Latest, "2"))
+	must(t, set, 0, merging("c", Latest, "3"))
+	if st, _ := set.Status(0, "c"); st.Place != 2 || st.Length != 2 {
+		t.Errorf("c is %+v", st)
+	}
+}
+
+// The result of a run of several leases is what the release of the last one says, over a restart, too.
+func TestResultOfAPartlyFinishedRun(t *testing.T) {
+	for _, last := range []Result{0, Exited(3)} {
+		for _, restarts := range []bool{false, true} {
+			set := one(t, 2)
+			run := merging("run", Once, "v")
+			run.Count = 2
+			must(t, set, 0, run, "t-0", "t-1")
+			joins := merging("joins", Once, "v")
+			joins.Count = 2
+			must(t, set, 0, joins)
+			finish(t, set, 0, "t-0", Exited(7))
+			if restarts {
+				set = restarted(t, set, Config{Type: "t", Names: numbered("t", 2)})
+				must(t, set, 0, joins)
+			}
+			if last == 0 {
+				set.Release(0, Ref{Name: "t-1"}, 0)
+			} else {
+				finish(t, set, 0, "t-1", last)
+			}
+			st, ok := set.Status(0, "joins")
+			if got := ok && st.State == StateGranted; got != (last == 0) {
+				t.Errorf("the last ended with %d, restart %t: the other is %+v", last, restarts, st)
+			}
+			if last != 0 {
+				told(t, set, 0, joins, last)
+			}
+		}
+	}
+}
+
 // A request merges only with requests that have the same token, the same urgency, and a mode
 // that agrees.
 func TestWhoMerges(t *testing.T) {

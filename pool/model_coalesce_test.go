@@ -261,23 +261,14 @@ func (m *model) restorePlace(r *modelRequest, w Waiter) {
 		lead = p.partner(m, r)
 	}
 	m.arrivals = w.Arrival - 1
-	switch {
-	case lead != nil && lead.queued && r.Coalesce == Latest:
-		m.superseded[lead.ID] = lead
-		m.results[lead.ID] = Superseded
-		m.leave(lead)
-		m.enter(r)
-		m.takePlace(r, lead)
-		p.sort()
+	if r.joins = lead; r.Coalesce == Latest {
+		r.joins = nil
+	}
+	m.enter(r)
+	switch now := r.waiter().Follows; {
+	case now != "" && now != w.Follows:
+		m.expected = append(m.expected, note{Joined, r})
+	case now != w.Follows:
 		m.expected = append(m.expected, note{Queued, r})
-	default:
-		r.joins = lead
-		m.enter(r)
-		switch now := r.waiter().Follows; {
-		case now != "" && now != w.Follows:
-			m.expected = append(m.expected, note{Joined, r})
-		case now != w.Follows:
-			m.expected = append(m.expected, note{Queued, r})
-		}
 	}
 }

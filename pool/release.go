@@ -61,12 +61,14 @@ func (s *Set) Release(now time.Duration, ref Ref, delay time.Duration) Reason {
 }
 
 // Finish is [Set.Release] without a delay, for a lease whose command ended by itself with
-// result. When the last lease of its request has ended, the result goes to the requests that
-// joined it; but not if one of its leases was broken or expired.
+// result. If it is the last lease of its request, the result goes to the requests that joined
+// it; but not if one of its leases was broken or expired.
 func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 	s.Advance(now)
 	if sl := s.slots[ref.Name]; sl != nil && sl.lease != nil && ref.matches(&sl.lease.Lease) && sl.lease.request != nil {
-		sl.lease.request.result = result
+		r := sl.lease.request
+		r.result = result
+		defer func() { r.result = 0 }()
 	}
 	return s.Release(now, ref, 0)
 }

@@ -275,7 +275,7 @@ type request struct {
 	followers   []*request // the requests that have joined it, in the order of their arrivals
 	adopted     bool       // its followers followed another one, as far as the store knows: see adopt
 	activeCount int        // how many of it and its followers are active, while it is in the queue
-	result      Result     // of its run, for its followers
+	result      Result     // of its run, for its followers, while its last lease ends
 	lost        bool       // a lease of it expired or was broken: its result is not passed on, and its end does not raise the limit
 
 	shut bool // in the queue: kept out, as isShut says

@@ -222,18 +222,15 @@ func (g *ledger) restoreWaiter(w Waiter) {
 // restorePlace gives r its place; earlier arrivals have theirs already. If r had joined a run
 // whose leases are still held, it stays joined to that run. Otherwise its [Coalesce] decides
 // again whom it joins: the leader may be one that another has replaced, and whose id another request has.
+// A restart supersedes nobody: a waiter whose place another took has left the queue.
 func (g *ledger) restorePlace(r, leader *request) {
 	g.register(r)
 	if leader == nil || leader.queued() || leader.pool != r.pool || leader.Key != r.Key || leader.Variant != r.Variant {
 		leader = r.pool.mergedInto(r)
 	}
-	switch {
-	case leader == nil:
+	if leader == nil || r.Coalesce == Latest {
 		g.addToQueue(r)
-	case leader.queued() && r.Coalesce == Latest:
-		g.supersede(leader, r)
-		g.addToQueue(r)
-	default:
+	} else {
 		g.follow(leader, r)
 	}
 }

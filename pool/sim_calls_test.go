@@ -428,6 +428,7 @@ func (m *sim) finish(ref Ref, result Result) {
 	default:
 		if r := n.lease.request; r != nil {
 			r.result = result
+			defer func() { r.result = 0 }()
 		}
 		m.ending[n.lease] = Released
 	}
