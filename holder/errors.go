@@ -3,6 +3,7 @@ package holder
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/leasectl/leasectl/holder/usage"
 	"github.com/leasectl/leasectl/lockfile"
@@ -33,11 +34,13 @@ func isUnread(err error) bool {
 	return unread
 }
 
-// updateHandle is handle.Update. The error is an [unreadError] if the handle cannot be locked
-// or read, so that fn is not called, unless the time was over before the lock was free.
-func updateHandle(ctx context.Context, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
+// updateHandle is handle.Update, whose lock must be free within most. The error is an [unreadError] if
+// the handle cannot be locked or read, so that fn is not called, unless ctx has ended.
+func updateHandle(ctx context.Context, most time.Duration, handle lockfile.Handle, fn func(tx *lockfile.Tx) error) error {
+	locking, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
 	called := false
-	err := handle.Update(ctx, func(tx *lockfile.Tx) error {
+	err := handle.Update(locking, func(tx *lockfile.Tx) error {
 		called = true
 		return fn(tx)
 	})

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -252,7 +253,7 @@ func (l *Lease) Vacate(ctx context.Context, own bool) (released []string, err er
 		return nil, nil
 	}
 	if own {
-		released, _, err = l.h.releaseHandle(ctx, l.handle, func(r lockfile.Record) bool { return !r.Bare() })
+		released, _, err = l.h.releaseHandle(ctx, cleanup.Timeout, l.handle, func(r lockfile.Record) bool { return !r.Bare() })
 	} else if r.Within == l.record.RequestID && r.Unreleased() {
 		l.h.Reporter.Notef("handle %s now holds %s, which its command took: leasectl release --handle %[1]s gives it back", l.handle.Path(), r.Describe())
 	}

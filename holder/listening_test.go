@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/holdertest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -70,7 +71,7 @@ func TestNoReleaseIsSentBeforeListening(t *testing.T) {
 	later := w.processThat(listening)
 	released := make(chan error, 1)
 	go func() {
-		_, _, err := later.releaseHandle(holdertest.Within(t), handle, Anything)
+		_, _, err := later.releaseHandle(holdertest.Within(t), cleanup.Timeout, handle, Anything)
 		released <- err
 	}()
 	for w.JournalEntries() == 0 {

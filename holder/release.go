@@ -53,7 +53,7 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 			return nil, err
 		}
 	}
-	released, _, err = h.releaseHandle(ctx, handle, same)
+	released, _, err = h.releaseHandle(ctx, cleanup.Timeout, handle, same)
 	for _, name := range released {
 		h.Reporter.Debugf("released %s", name)
 	}
@@ -65,12 +65,12 @@ func Anything(lockfile.Record) bool { return true }
 
 // releaseHandle releases what a handle holds or waits for, and removes the handle, if same allows that
 // for the handle's record. found tells whether it did: if the handle is gone, there is nothing to
-// do, which is no error. It has the time of a release context of ctx.
-func (h *Holder) releaseHandle(ctx context.Context, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
+// do, which is no error. It has the time of a release context of ctx, and waits for the lock of the handle for most.
+func (h *Holder) releaseHandle(ctx context.Context, most time.Duration, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	g := releasing{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
-	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
+	err = updateHandle(ctx, most, handle, func(tx *lockfile.Tx) error {
 		if found = tx.State != "" && same(tx.Record); !found {
 			return nil
 		}
@@ -312,6 +312,10 @@ func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfil
 	}
 }
 
+// ownLockTime is how long a process waits for the lock of a handle that it does not need, since it knows
+// the lease: a command may have left a process that holds the lock.
+const ownLockTime = time.Second
+
 // releaseOwn is releaseHandle of the handle into which this process wrote r. If the handle is gone
 // or cannot be read, it releases the lease of r without the handle: a command may have removed
 // or replaced it. It does nothing if another process has given the lease back.
@@ -320,7 +324,11 @@ func (h *Holder) releaseOwn(ctx context.Context, handle lockfile.Handle, same fu
 		h.Journal.Settle(r.RequestID)
 		return nil, nil
 	}
-	released, found, err := h.releaseHandle(ctx, handle, same)
+	most := cleanup.Timeout
+	if lockfile.Certain(r.Leases) {
+		most = ownLockTime
+	}
+	released, found, err := h.releaseHandle(ctx, most, handle, same)
 	if isUnread(err) && lockfile.Certain(r.Leases) {
 		h.Reporter.Debugf("%v: releasing all the same", err)
 		if released, err = h.sendOwn(ctx, r); err == nil && r.Lasts() {

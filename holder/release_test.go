@@ -22,7 +22,7 @@ func TestReleaseIsWrittenDownOnce(t *testing.T) {
 		state, entries = w.record(l.handle).State, w.JournalEntries()
 		return false
 	}
-	if _, _, err := w.releaseHandle(holdertest.Within(t), l.handle, Anything); err != nil {
+	if _, _, err := w.releaseHandle(holdertest.Within(t), cleanup.Timeout, l.handle, Anything); err != nil {
 		t.Fatal(err)
 	}
 	if state != lockfile.HandleHeld || entries != 1 {

@@ -1,6 +1,7 @@
 package holder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,7 +22,7 @@ import (
 func (h *Holder) settleDead(ctx context.Context, proxy string) {
 	ctx, cancel := context.WithTimeout(ctx, cleanup.SettleTime)
 	defer cancel()
-	s := &settling{h: h, proxyOf: func(r lockfile.Record) (string, error) {
+	s := &settling{h: h, lockTime: cleanup.SettleTime / 10, proxyOf: func(r lockfile.Record) (string, error) {
 		if !dial.Same(r.Proxy, proxy) {
 			return "", nil
 		}
@@ -33,6 +34,9 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		}
 		done, err := s.settleIntent(ctx, in)
 		switch {
+		case isUnread(err):
+			h.Reporter.Notef("journal: not given back yet, the next acquire or leasectl recover tries again: %v: %s", err, in.Describe())
+			return false
 		case err != nil:
 			h.Reporter.Debugf("journal: %s: %v", in.Describe(), err)
 			if proxyclient.Outage(err) != nil {
@@ -57,6 +61,8 @@ type settling struct {
 	h *Holder
 	// proxyOf returns the proxy to ask about a record; "" leaves its entry for another time.
 	proxyOf func(lockfile.Record) (string, error)
+	// lockTime is how long to wait for the lock of a handle; zero: as long as a release may take.
+	lockTime time.Duration
 }
 
 // Settled is the result of settling an intent.
@@ -130,7 +136,7 @@ func (s *settling) settleKeeper(in lockfile.Intent) Settled {
 // settleHandle gives back what an intent left in its handle. found tells whether the handle had it.
 func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in lockfile.Intent) (done Settled, found bool, err error) {
 	g := releasing{h: s.h, to: s.proxyFor, journaled: true}
-	err = updateHandle(ctx, handle, func(tx *lockfile.Tx) error {
+	err = updateHandle(ctx, cmp.Or(s.lockTime, cleanup.Timeout), handle, func(tx *lockfile.Tx) error {
 		if found = in.Request != "" && tx.RequestID == in.Request; !found {
 			return nil
 		}
