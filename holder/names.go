@@ -25,6 +25,7 @@ type Named struct {
 	learned time.Time        // when the names were learned
 	list    lockfile.List    // that has the names; "" is none
 	handle  string           // path of the bare handle that has the names, and whose lock is held; "" is none
+	unread  error            // about lines of the list that are no names; nil: there are none
 }
 
 // Named returns what names mean that the user knows since now.
@@ -60,7 +61,8 @@ func checkList(ctx context.Context, list lockfile.List) error {
 
 // Listed returns what the entries of a list mean. It is an error if the list cannot be written,
 // because released entries would stay. That does not matter if all entries have generations:
-// releasing those again does nothing.
+// releasing those again does nothing. Lines that are no names keep no others from being released, which is
+// an error then.
 func (h *Holder) Listed(ctx context.Context, list lockfile.List) (Named, error) {
 	unwritable := checkList(ctx, list)
 	grants, written, err := list.Read()
@@ -68,10 +70,10 @@ func (h *Holder) Listed(ctx context.Context, list lockfile.List) (Named, error) 
 	switch {
 	case unwritable != nil && (err != nil || len(grants) == 0 || slices.ContainsFunc(grants, nameOnly)):
 		return Named{}, unwritable
-	case err != nil:
+	case err != nil && len(grants) == 0:
 		return Named{}, err
 	}
-	return Named{grants: grants, learned: written, list: list}, nil
+	return Named{grants: grants, learned: written, list: list, unread: err}, nil
 }
 
 // Names returns the names.
@@ -126,7 +128,7 @@ func (h *Holder) releaseNamed(ctx context.Context, n Named, delay time.Duration)
 			break
 		}
 	}
-	return released, errors.Join(errs...)
+	return released, errors.Join(append(errs, n.unread)...)
 }
 
 // byRequest splits the names by the request that got them, in their order. Of most names the
