@@ -99,7 +99,7 @@ func TestLimitRisesByUnits(t *testing.T) {
 	for what, ask := range map[string]Ask{
 		"said":     {Count: 10, Weighted: true},
 		"unknown":  {Weighted: true},
-		"wire 2":   {}, // as an exec without --count sends it
+		"neither":  {}, // as version 1 asks
 		"by names": {Count: 10},
 	} {
 		set := with(t, Config{Type: "t", Units: 20, Unknown: 10, Adapt: &Adapt{Start: 10}})

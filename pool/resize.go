@@ -44,8 +44,7 @@ func (e *NoRoomError) Is(target error) bool { return target == ErrNoRoom }
 type Resizing struct {
 	From int // how many units the lease holds, as far as the caller knows
 	To   int // how many it will hold; less than 1 counts as 1
-	// After is [Lease.Resizes] as the caller last knew it. Nil: the caller does not know it, as
-	// older clients do not.
+	// After is [Lease.Resizes] as the caller last knew it. Nil: the caller does not know it.
 	After *int
 }
 

@@ -313,7 +313,7 @@ func (m *sim) resizeOne(l Lease) {
 	if m.rand.IntN(8) == 0 {
 		r.From++
 	}
-	if m.rand.IntN(4) > 0 { // else it is an older client
+	if m.rand.IntN(4) > 0 { // else the client does not know it
 		r.After = new(l.Resizes)
 	}
 	m.remember(func() { m.resize(ref(l), r) })

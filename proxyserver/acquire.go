@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -73,13 +72,8 @@ func (h *handler) askAgain(c caller, r *http.Request, t *term, p *acquireParams,
 // readAcquire returns the parameters of an acquire. It answers an invalid acquire itself; then ok is
 // false.
 func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) (p *acquireParams, ok bool) {
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // r.URL.Query would drop invalid parts silently
-		h.metrics.Refused("", "bad-request")
-		badRequest(w, fmt.Errorf("the query is not valid: %w", err))
-		return nil, false
-	}
-	if err := checkParameters(query, acquireParameters); err != nil {
+	query, err := acquireQuery(r)
+	if err != nil {
 		h.metrics.Refused("", "bad-request")
 		badRequest(w, err)
 		return nil, false
@@ -93,7 +87,16 @@ func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) 
 	p.by, p.Owner = c, pool.BindOwner(c.id, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.
-	if _, ok := readBody(w, r); !ok {
+	body, ok := readBody(w, r)
+	if !ok {
+		return nil, false
+	}
+	if p.ours { // version 1 ignores a body
+		err = checkNoFields(body)
+	}
+	if err != nil {
+		h.metrics.Refused(p.Type, "bad-request")
+		badRequest(w, err)
 		return nil, false
 	}
 	p.crowded = h.connections.Crowded()

@@ -420,15 +420,15 @@ func TestStop(t *testing.T) {
 			t.Errorf("version 1 got %d %q", r.status, r.body)
 		}
 		// Calls on connections that are still open are refused.
-		for target, want := range map[string]string{
-			"/lease/acquire?type=q":              "the server is stopping",
-			"/lease/acquire?type=q&request_id=x": leaseapi.ProblemUnavailable,
-			"/lease/release":                     leaseapi.ProblemUnavailable,
+		for _, call := range []struct{ target, body, want string }{
+			{"/lease/acquire?type=q", "", "the server is stopping"},
+			{"/lease/acquire?type=q&request_id=x", "", leaseapi.ProblemUnavailable},
+			{"/lease/release", `{"names":["q-0"]}`, leaseapi.ProblemUnavailable},
 		} {
-			w, r := record("POST", target, `{"names":["q-0"]}`)
+			w, r := record("POST", call.target, call.body)
 			p.server.ServeHTTP(w, r)
-			if w.Code != 503 || !strings.Contains(w.Body.String(), want) {
-				t.Errorf("%s: %d %s", target, w.Code, w.Body)
+			if w.Code != 503 || !strings.Contains(w.Body.String(), call.want) {
+				t.Errorf("%s: %d %s", call.target, w.Code, w.Body)
 			}
 		}
 	})

@@ -24,7 +24,12 @@ func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) 
 		h.refuseCall(w, err)
 		return
 	}
-	if _, ok := readBody(w, r); !ok {
+	body, ok := readBody(w, r)
+	if !ok {
+		return
+	}
+	if err := checkNoFields(body); err != nil {
+		badRequest(w, err)
 		return
 	}
 	kept := h.term().store

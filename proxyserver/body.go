@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -106,20 +107,31 @@ func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() erro
 	return err == nil
 }
 
+// errInvalidBody is a body that is not the JSON of its call. Version 1 knows this error.
+var errInvalidBody = errors.New("the body is not valid")
+
 // decodeBody reads a body into req, which must have all fields of it: the server could not do what others
 // ask for.
 func decodeBody(body []byte, req any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	err := d.Decode(req)
-	switch _, rest := d.Token(); {
-	case err == io.EOF:
-		err = errors.New("it is empty")
-	case err == nil && rest != io.EOF:
-		err = errors.New("more follows after the JSON value")
+	if err == nil {
+		if _, err = d.Token(); err == io.EOF {
+			return nil
+		}
 	}
-	if err != nil {
-		return errors.New("the body is not valid: " + leaseapi.Shorten(strings.TrimPrefix(err.Error(), "json: ")))
+	if invalid := json.Unmarshal(body, req); invalid != nil { // in the words of version 1, and with what follows the value
+		return fmt.Errorf("%w: %s", errInvalidBody, leaseapi.Shorten(invalid.Error()))
 	}
-	return nil
+	err = cmp.Or(err, errInvalidBody)
+	return errors.New(leaseapi.Shorten(strings.TrimPrefix(err.Error(), "json: "))) // unknown field "…"
+}
+
+// checkNoFields refuses the body of a call that has none, except an empty object.
+func checkNoFields(body []byte) error {
+	if len(body) == 0 {
+		return nil
+	}
+	return decodeBody(body, new(struct{}))
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync/atomic"
 
@@ -116,16 +115,17 @@ type route struct {
 	serve      func(*handler, caller, http.ResponseWriter, *http.Request)
 	open       bool     // needs no token: the caller is the zero caller
 	parameters []string // those of an acquire are checked when they are read
+	lenient    bool     // may have any other parameter: probes and scrapers of others add their own
 }
 
-// checkQuery refuses parameters that the route does not have.
+// checkQuery refuses parameters that the route does not have, or that are there twice.
 func (rt *route) checkQuery(r *http.Request) error {
-	if r.URL.RawQuery == "" || r.URL.Path == leaseapi.PathAcquire {
+	if r.URL.RawQuery == "" || rt.lenient || r.URL.Path == leaseapi.PathAcquire {
 		return nil
 	}
-	query, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil { // r.URL.Query would drop invalid parts silently
-		return fmt.Errorf("the query is not valid: %w", err)
+	query, err := parseQuery(r)
+	if err != nil {
+		return err
 	}
 	return checkParameters(query, rt.parameters)
 }
@@ -151,9 +151,9 @@ var routes = map[string]*route{
 	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
 	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools, parameters: []string{leaseapi.ParamAfter, leaseapi.ParamLimit}},
 	leaseapi.PathWhoami:  {method: http.MethodGet, serve: (*handler).serveWhoami},
-	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics},
-	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true},
-	leaseapi.PathReady:   {method: http.MethodGet, serve: (*handler).serveReady, open: true},
+	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics, lenient: true},
+	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true, lenient: true},
+	leaseapi.PathReady:   {method: http.MethodGet, serve: (*handler).serveReady, open: true, lenient: true},
 }
 
 // requestRoute is that of all paths below [leaseapi.PathRequests], and noRoute that of paths where

@@ -118,12 +118,34 @@ func beyondVersion1(query url.Values) bool {
 	return false
 }
 
+// parseQuery returns the parameters of r; r.URL.Query would drop invalid parts silently.
+func parseQuery(r *http.Request) (url.Values, error) {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("the query is not valid: %w", err)
+	}
+	return query, nil
+}
+
+// acquireQuery returns the parameters of an acquire. Those of version 1 may be there twice: the first counts.
+func acquireQuery(r *http.Request) (url.Values, error) {
+	query, err := parseQuery(r)
+	if err != nil || !beyondVersion1(query) {
+		return query, err
+	}
+	return query, checkParameters(query, acquireParameters)
+}
+
 // checkParameters refuses parameters that are not among known: the server could not do what they ask
-// for. A newer client must not take its answer for that to what was asked.
+// for. A newer client must not take its answer for that to what was asked. The same goes for all but the
+// first of those with one name.
 func checkParameters(query url.Values, known []string) error {
-	for name := range query {
-		if !slices.Contains(known, name) {
+	for name, values := range query {
+		switch {
+		case !slices.Contains(known, name):
 			return fmt.Errorf("unknown parameter %q: this call has %s", leaseapi.Shorten(name), cmp.Or(strings.Join(known, ", "), "none"))
+		case len(values) > 1 && name != leaseapi.ParamAlso:
+			return fmt.Errorf("parameter %q is there %d times", name, len(values))
 		}
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -23,11 +24,12 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 		badRequest(w, err)
 		return
 	}
-	if err := decodeBody(body, req); err != nil {
+	err := decodeBody(body, req)
+	if errors.Is(err, errInvalidBody) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := checkRelease(req); err != nil {
+	if err = cmp.Or(err, checkRelease(req)); err != nil {
 		badRequest(w, err)
 		return
 	}
@@ -39,7 +41,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	if req.KnownFor != nil {
 		learned = time.Now().Add(-time.Duration(*req.KnownFor))
 	}
-	err := h.term().attempt(func(set *pool.Set, now time.Duration) error {
+	err = h.term().attempt(func(set *pool.Set, now time.Duration) error {
 		if err := cmp.Or(c.mayRelease(set, now, req), c.checkDelay(set, now, req)); err != nil {
 			return err
 		}
@@ -73,7 +75,9 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 
 // ours reports whether req has a field that version 1 does not have.
 func ours(req *leaseapi.ReleaseRequest) bool {
-	return req.Leases != nil || req.RequestIDs != nil || req.Owner != "" || req.Delay != 0 || req.All
+	beyond := *req
+	beyond.Names = nil
+	return !reflect.ValueOf(beyond).IsZero()
 }
 
 func checkRelease(req *leaseapi.ReleaseRequest) error {

@@ -1,8 +1,10 @@
 package proxyserver
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -83,9 +85,9 @@ func TestVersion1(t *testing.T) {
 		{name: "release nothing at all", method: "POST", target: release, send: `{}`, status: 204},
 		{name: "release what never was", method: "POST", target: release, send: `{"names":["zzz"]}`, status: 500, contentType: typeText, body: "Failed to release lease zzz: no resource name: the server has never had it\nReleased: \n"},
 		{name: "release half of it", method: "POST", target: release, send: `{"names":["q-2","x","zzz","q-0"]}`, status: 500, contentType: typeText, body: "Failed to release lease zzz: no resource name: the server has never had it\nReleased: q-2 x\n"},
-		{name: "bad JSON", method: "POST", target: release, send: `{"names"`, status: 400, contentType: typeText, body: "the body is not valid: unexpected EOF\n"},
-		{name: "no JSON", method: "POST", target: release, status: 400, contentType: typeText, body: "the body is not valid: it is empty\n"},
-		{name: "two values", method: "POST", target: release, send: `{} {}`, status: 400, contentType: typeText, body: "the body is not valid: more follows after the JSON value\n"},
+		{name: "bad JSON", method: "POST", target: release, send: `{"names"`, status: 400, contentType: typeText, body: "the body is not valid: unexpected end of JSON input\n"},
+		{name: "no JSON", method: "POST", target: release, status: 400, contentType: typeText, body: "the body is not valid: unexpected end of JSON input\n"},
+		{name: "two values", method: "POST", target: release, send: `{} {}`, status: 400, contentType: typeText, body: "the body is not valid: invalid character '{' after top-level value\n"},
 	})
 	if n := p.inUse(); n != 0 {
 		t.Errorf("%d leases are held at the end", n)
@@ -148,7 +150,7 @@ func TestOursWire(t *testing.T) {
 		{name: "too large a body of an acquire", method: "POST", target: acquire + "?type=q", send: strings.Repeat("x", leaseapi.MaxBody+1), status: 413, contentType: typeProblem, problem: bad, body: "the body has more than 1048576 bytes"},
 
 		{name: "renew nothing", method: "POST", target: renew, send: `{}`, status: 400, contentType: typeProblem, problem: bad, body: "leases is empty"},
-		{name: "renew bad JSON", method: "POST", target: renew, send: `[]`, status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid: cannot unmarshal array into Go value of type leaseapi.RenewRequest"},
+		{name: "renew bad JSON", method: "POST", target: renew, send: `[]`, status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid: json: cannot unmarshal array into Go value of type leaseapi.RenewRequest"},
 		{name: "renew bad ttl", method: "POST", target: renew, send: `{"leases":[{"name":"q-0","generation":1}],"ttl":"-1s"}`, status: 400, contentType: typeProblem, problem: bad, body: "ttl -1s is negative"},
 		{name: "renew without generation", method: "POST", target: renew, send: `{"leases":[{"name":"q-0"}]}`, status: 400, contentType: typeProblem, problem: bad, body: `lease "q-0" has no generation`},
 		{name: "renew by GET", method: "GET", target: renew, status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "POST", body: "/lease/renew takes POST, not GET"},
@@ -169,32 +171,112 @@ func TestOursWire(t *testing.T) {
 	}
 }
 
-// No call does a part of what it is asked for: each refuses parameters and fields that it does not know,
-// and names them.
-func TestUnknownIsRefused(t *testing.T) {
-	p := start(t, Options{Pools: []pool.Config{quota(2)}})
-	refused := func(r reply, what string) {
-		t.Helper()
-		if r.status != 400 || !strings.Contains(strings.ReplaceAll(r.body, `\"`, `"`), what) {
-			t.Errorf("status %d, body %q, want 400 with %q", r.status, r.body, what)
+// postBodies are what the calls that are POSTs read, by their paths.
+var postBodies = map[string]any{
+	leaseapi.PathAcquire: struct{}{},
+	leaseapi.PathRelease: leaseapi.ReleaseRequest{},
+	leaseapi.PathRenew:   leaseapi.RenewRequest{},
+	leaseapi.PathResize:  leaseapi.ResizeRequest{},
+	leaseapi.PathReport:  leaseapi.ReportRequest{},
+	leaseapi.PathBreak:   leaseapi.BreakRequest{},
+	leaseapi.PathRemove:  leaseapi.RemoveRequest{},
+	leaseapi.PathMove:    leaseapi.MoveRequest{},
+	leaseapi.PathReserve: leaseapi.ReserveRequest{},
+	leaseapi.PathPause:   leaseapi.PauseRequest{},
+	leaseapi.PathResume:  leaseapi.ResumeRequest{},
+	leaseapi.PathBackup:  struct{}{},
+}
+
+// withUnknown returns bodies of that type, each with a field "tides" in another of its objects.
+func withUnknown(of reflect.Type) []string {
+	all := []string{`{"tides":1}`}
+	for _, f := range reflect.VisibleFields(of) {
+		inner, open, end := f.Type, "", ""
+		if inner.Kind() == reflect.Slice {
+			inner, open, end = inner.Elem(), "[", "]"
+		}
+		if inner.Kind() == reflect.Pointer {
+			inner = inner.Elem()
+		}
+		if inner.Kind() != reflect.Struct {
+			continue
+		}
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		for _, nested := range withUnknown(inner) {
+			all = append(all, fmt.Sprintf(`{"%s":%s%s%s}`, name, open, nested, end))
 		}
 	}
-	routes := maps.Clone(routes)
-	routes[leaseapi.PathRequests+"id"] = requestRoute
-	for path, rt := range routes {
+	return all
+}
+
+// No call does a part of what it is asked for: each refuses parameters and fields that it does not know,
+// and parameters that are there twice, and names them.
+func TestUnknownIsRefused(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(2)}})
+	refused := func(t *testing.T, method, target, body, what string) {
+		t.Helper()
+		r := p.do(method, target, body)
+		if got := decode[leaseapi.Problem](t, r, 400); got.Type != leaseapi.ProblemBadRequest || !strings.Contains(got.Detail, what) {
+			t.Errorf("%s %s with %q: %s, want %s", method, target, body, r.body, what)
+		}
+	}
+	all := maps.Clone(routes)
+	all[leaseapi.PathRequests+"id"] = requestRoute
+	for path, rt := range all {
 		t.Run(path, func(t *testing.T) {
-			refused(p.do(rt.method, path+"?tides=high", ""), `unknown parameter "tides"`)
-			if rt.method == http.MethodPost && path != leaseapi.PathAcquire && path != leaseapi.PathBackup { // these read no body
-				refused(p.do(rt.method, path, `{"tides":"high"}`), `unknown field "tides"`)
+			query, parameters := "?", rt.parameters
+			if path == leaseapi.PathAcquire {
+				query, parameters = "?type=q&request_id=r&", acquireParameters
+			}
+			switch path {
+			case leaseapi.PathHealth, leaseapi.PathReady, leaseapi.PathMetrics:
+				if r := p.do(rt.method, path+"?tides=high", ""); r.status != 200 {
+					t.Errorf("status %d, body %q, want 200", r.status, r.body)
+				}
+				return
+			}
+			refused(t, rt.method, path+query+"tides=high", "", `unknown parameter "tides"`)
+			for _, name := range parameters {
+				upper := strings.ToUpper(name)
+				refused(t, rt.method, path+query+upper+"=1", "", `unknown parameter "`+upper+`"`)
+				if name != leaseapi.ParamAlso {
+					refused(t, rt.method, path+query+name+"=1&"+name+"=1", "", `parameter "`+name+`" is there `)
+				}
+			}
+			if rt.method != http.MethodPost {
+				return
+			}
+			body, ok := postBodies[path]
+			if !ok {
+				t.Fatal("which body does it read?")
+			}
+			for _, body := range withUnknown(reflect.TypeOf(body)) {
+				refused(t, rt.method, path+query, body, `unknown field "tides"`)
 			}
 		})
 	}
-	refused(p.acquire("type=q&tides=high"), `unknown parameter "tides"`)
-	refused(p.acquire("type=q&request_id=r&tides=high"), `unknown parameter "tides"`)
-	for _, body := range []string{`{"names":["q-0"],"tides":1}`, `{"leases":[{"name":"q-0","generation":1,"tides":1}]}`, `{"report":{"tides":1}}`, `{"peak":{"tides":1}}`} {
-		refused(p.release(body), `unknown field "tides"`)
-	}
 	if n := p.inUse(); n != 0 {
 		t.Errorf("%d leases are held", n)
+	}
+}
+
+// An answer has more than that of version 1 only for what version 1 does not have, and does so for each
+// field and parameter.
+func TestBeyondVersion1(t *testing.T) {
+	p := start(t, Options{Pools: []pool.Config{quota(2)}})
+	for _, tt := range []struct {
+		path, body string
+		status     int
+		answer     string
+	}{
+		{leaseapi.PathAcquire + "?type=q&type=x&count=1&count=2", `{"tides":1}`, 200, `{"names":["q-0"]}`},
+		{leaseapi.PathRelease, `{"Names":["q-0"],"names":["q-0"]}`, 204, ""},
+		{leaseapi.PathAcquire + "?type=q&owner=", `{}`, 200, `"generation"`},
+		{leaseapi.PathRelease, `{"names":["q-0"],"leases":[]}`, 200, `{"released":["q-0"]}`},
+		{leaseapi.PathRelease, `{"names":["q-0"],"report":{"request_id":"r","outcome":"ok"}}`, 200, `{"released":["q-0"]}`},
+	} {
+		if r := p.do("POST", tt.path, tt.body); r.status != tt.status || !strings.Contains(r.body, tt.answer) {
+			t.Errorf("%s with %q: %d %s, want %d %s", tt.path, tt.body, r.status, r.body, tt.status, tt.answer)
+		}
 	}
 }

@@ -135,7 +135,7 @@ func (c columns) waiter(priority, key string) (cells string) {
 // units that their commands used.
 func peakRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
-		if p.Peaks == nil || !leaseapi.IsMemory(p.Unit) { // also if the server is older
+		if p.Peaks == nil || !leaseapi.IsMemory(p.Unit) {
 			continue
 		}
 		used := func(n int64) string { return leaseapi.InUnits(n, p.Unit) }
