@@ -83,10 +83,10 @@ func (s *socket) hide() (func(), error) {
 		return nil, err
 	}
 	return func() {
-		s.back.Add(1)
 		if err := os.Rename(away, s.path); err != nil {
 			s.t.Error(err)
 		}
+		s.back.Add(1)
 		s.lock.Unlock()
 	}, nil
 }
