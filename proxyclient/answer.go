@@ -403,7 +403,7 @@ func makePrintable(texts ...*string) {
 
 // cleanLease makes the texts of a lease printable.
 func cleanLease(l *leaseapi.PoolLease) {
-	makePrintable(&l.Name, &l.Type, &l.Owner, &l.Token, &l.Key, &l.KeyMode, &l.Broken)
+	makePrintable(&l.Name, &l.RequestID, &l.Type, &l.Owner, &l.Token, &l.Key, &l.KeyMode, &l.Broken)
 }
 
 func quoted(names []string) string {

@@ -202,7 +202,7 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 			makePrintable(&r.Names[i])
 		}
 		for i := range r.Leases {
-			makePrintable(&r.Leases[i].Name, &r.Leases[i].Type)
+			makePrintable(&r.Leases[i].Name, &r.Leases[i].RequestID, &r.Leases[i].Type)
 		}
 		if r.Oldest != nil {
 			cleanLease(r.Oldest)
