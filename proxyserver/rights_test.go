@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -74,57 +75,70 @@ func (v victim) as(i identity) *peer {
 	return withToken(v.server, i.secret())
 }
 
-// What each identity may do, verb by verb, with what is another caller's. Each cell is the status of the
-// answer. With "=", the answer is the one for something that never was, so that nobody learns by
+// The texts of the table that stand for the victim's lease, and for an acquire.
+const (
+	itsLease = `{"name":"NAME","generation":GEN}`
+	anew     = leaseapi.PathAcquire + "?owner=me&wait=0s&request_id="
+)
+
+// rights is what each identity may do, verb by verb, with what is another caller's. Each cell is the status
+// of the answer. With "=", the answer is the one for something that never was, so that nobody learns by
 // asking. With "!", and only then, something changed for the victim or in its pool.
+var rights = []struct {
+	verb, method, target, body string // without a method: on the page
+	want                       string // nobody, bad token; job of alpha, job; reader of alpha, reader; admin of alpha, admin
+}{
+	{"acquire", "POST", anew + "new&type=TYPE", "", "401 401 403= 200! 403 403 403= 200!"},
+	{"acquire also", "POST", anew + "new&type=alpha&also=TYPE", "", "401 401 403= 200! 403 403 403= 200!"},
+	{"acquire by name", "POST", anew + "new&type=TYPE&name=beta-2", "", "401 401 403= 200! 403 403 403= 200!"},
+	{"acquire with its id", "POST", anew + "ID&type=alpha&name=nobodys", "", "401 401 404= 404= 403 403 404= 404="},
+	{"acquire with its waiting id", "POST", anew + "WAITS&type=alpha&name=nobodys", "", "401 401 404= 404= 403 403 404= 404="},
+	{"acquire in its place", "POST", anew + "new&type=alpha&replaces=NAME:GEN", "", "401 401 200= 403 403 403 200= 403"},
+	{"acquire with priority", "POST", anew + "new&type=alpha&priority=1", "", "401 401 403 403 403 403 403 403"},
+	{"acquire with overcommit", "POST", anew + "new&type=units&overcommit=true", "", "401 401 403 403 403 403 403 200"},
+	{"renew", "POST", leaseapi.PathRenew, `{"leases":[` + itsLease + `]}`, "401 401 410= 403 403 403 410= 403"},
+	{"resize", "POST", leaseapi.PathResize, `{"name":"NAME","generation":GEN,"from":1,"count":2}`, "401 401 410= 403 403 403 410= 403"},
+	{"resize by items", "POST", leaseapi.PathResize, `{"name":"NAME","generation":GEN,"from":1,"items":2}`, "401 401 410= 403 403 403 410= 403"},
+	{"release", "POST", leaseapi.PathRelease, `{"leases":[` + itsLease + `]}`, "401 401 200= 403 403 403 200= 403"},
+	{"release later", "POST", leaseapi.PathRelease, `{"leases":[` + itsLease + `],"delay":"1h"}`, "401 401 200= 403 403 403 200= 403"},
+	{"release by name", "POST", leaseapi.PathRelease, `{"names":["NAME"]}`, "401 401 500= 403 403 403 500= 403"},
+	{"release by owner", "POST", leaseapi.PathRelease, `{"names":["NAME"],"owner":"it"}`, "401 401 500= 403 403 403 500= 403"},
+	{"release by request", "POST", leaseapi.PathRelease, `{"request_ids":["ID"]}`, "401 401 200= 200= 403 403 200= 200="},
+	{"withdraw", "POST", leaseapi.PathRelease, `{"request_ids":["WAITS"]}`, "401 401 200= 200= 403 403 200= 200="},
+	{"release all", "POST", leaseapi.PathRelease, `{"all":true,"owner":"it"}`, "401 401 200 200 403 403 200 200"},
+	{"give back what is reserved", "POST", leaseapi.PathRelease, `{"names":["beta-1"],"owner":"alice"}`, "401 401 500 403 403 403 500 200!"},
+	{"report", "POST", leaseapi.PathReport, `{"request_id":"ID","outcome":"throttled"}`, "401 401 404= 404= 403 403 404= 404="},
+	{"request", "GET", leaseapi.PathRequests + "ID", "", "401 401 404= 404= 404= 200 404= 200"},
+	{"request that waits", "GET", leaseapi.PathRequests + "WAITS?caller=victim", "", "401 401 404= 404= 404= 200 404= 200"},
+	{"break", "POST", leaseapi.PathBreak, `{"name":"NAME","generation":GEN,"reason":"x","now":true}`, "401 401 403= 403= 403 403 404= 200!"},
+	{"remove", "POST", leaseapi.PathRemove, `{"request_id":"WAITS","reason":"x"}`, "401 401 403= 403= 403 403 404= 200!"},
+	{"move", "POST", leaseapi.PathMove, `{"request_id":"WAITS","priority":1,"reason":"x"}`, "401 401 403= 403= 403 403 404= 200!"},
+	{"reserve", "POST", leaseapi.PathReserve, `{"name":"NAME","owner":"me","reason":"x"}`, "401 401 403= 403= 403 403 404= 200!"},
+	{"pause", "POST", leaseapi.PathPause, `{"type":"TYPE","reason":"x"}`, "401 401 403= 403= 403 403 403= 200!"},
+	{"resume", "POST", leaseapi.PathResume, `{"type":"TYPE"}`, "401 401 403= 403= 403 403 403= 200"},
+	{"backup", "POST", leaseapi.PathBackup, "", "401 401 403 403 403 403 403 409"}, // there is no store
+	{"pools", "GET", leaseapi.PathPools, "", "401 401 200 200 200 200 200 200"},
+	{"metrics", "GET", leaseapi.PathMetrics, "", "401 401 403 200 403 200 403 200"},
+	{"whoami", "GET", leaseapi.PathWhoami, "", "401 401 200 200 200 200 200 200"},
+	{"health", "GET", leaseapi.PathHealth, "", "200 200 200 200 200 200 200 200"},
+	{"ready", "GET", leaseapi.PathReady, "", "200 200 200 200 200 200 200 200"},
+	{"look at the page", "", "/ui/pools/beta", "", "401 401 403 200 403 200 403 200"},
+	{"look at a request", "", "/ui/requests/WAITS", "", "401 401 403 200 403 200 403 200"},
+	{"pause on the page", "", "/ui/pause", "type=TYPE&reason=x", "401 401 403 403 403 403 403 303!"},
+	{"remove on the page", "", "/ui/remove", "request=WAITS&caller=victim&reason=x", "401 401 403 403 403 403 403 303!"},
+	{"look at all pools", "", "/", "", "401 401 403 200 403 200 403 200"},
+	{"events", "", "/ui/events", "", "401 401 403 200 403 200 403 200"},
+	{"find", "", "/ui/find?q=NAME", "", "401 401 403 200 403 200 403 200"},
+	{"resume on the page", "", "/ui/resume", "type=TYPE&reason=x", "401 401 403 403 403 403 403 303"},
+	{"move on the page", "", "/ui/move", "request=WAITS&caller=victim&priority=1&reason=x", "401 401 403 403 403 403 403 303!"},
+	{"break on the page", "", "/ui/break", "name=NAME&generation=GEN&reason=x&now=on", "401 401 403 403 403 403 403 303!"},
+	{"reserve on the page", "", "/ui/reserve", "type=TYPE&name=NAME&reason=x", "401 401 403 403 403 403 403 303!"},
+	{"give back on the page", "", "/ui/give-back", "name=beta-1&reason=x", "401 401 403 403 403 403 403 303!"},
+}
+
+// Each cell of the table is as it says.
 func TestRights(t *testing.T) {
-	const (
-		lease   = `{"name":"NAME","generation":GEN}`
-		acquire = leaseapi.PathAcquire + "?owner=me&wait=0s&request_id="
-	)
-	for _, row := range []struct {
-		verb, method, target, body string
-		want                       string // nobody, bad token; job of alpha, job; reader of alpha, reader; admin of alpha, admin
-	}{
-		{"acquire", "POST", acquire + "new&type=TYPE", "", "401 401 403= 200! 403 403 403= 200!"},
-		{"acquire also", "POST", acquire + "new&type=alpha&also=TYPE", "", "401 401 403= 200! 403 403 403= 200!"},
-		{"acquire by name", "POST", acquire + "new&type=TYPE&name=beta-2", "", "401 401 403= 200! 403 403 403= 200!"},
-		{"acquire with its id", "POST", acquire + "ID&type=alpha&name=nobodys", "", "401 401 404= 404= 403 403 404= 404="},
-		{"acquire with its waiting id", "POST", acquire + "WAITS&type=alpha&name=nobodys", "", "401 401 404= 404= 403 403 404= 404="},
-		{"acquire in its place", "POST", acquire + "new&type=alpha&replaces=NAME:GEN", "", "401 401 200= 403 403 403 200= 403"},
-		{"acquire with priority", "POST", acquire + "new&type=alpha&priority=1", "", "401 401 403 403 403 403 403 403"},
-		{"acquire with overcommit", "POST", acquire + "new&type=units&overcommit=true", "", "401 401 403 403 403 403 403 200"},
-		{"renew", "POST", leaseapi.PathRenew, `{"leases":[` + lease + `]}`, "401 401 410= 403 403 403 410= 403"},
-		{"resize", "POST", leaseapi.PathResize, `{"name":"NAME","generation":GEN,"from":1,"count":2}`, "401 401 410= 403 403 403 410= 403"},
-		{"resize by items", "POST", leaseapi.PathResize, `{"name":"NAME","generation":GEN,"from":1,"items":2}`, "401 401 410= 403 403 403 410= 403"},
-		{"release", "POST", leaseapi.PathRelease, `{"leases":[` + lease + `]}`, "401 401 200= 403 403 403 200= 403"},
-		{"release later", "POST", leaseapi.PathRelease, `{"leases":[` + lease + `],"delay":"1h"}`, "401 401 200= 403 403 403 200= 403"},
-		{"release by name", "POST", leaseapi.PathRelease, `{"names":["NAME"]}`, "401 401 500= 403 403 403 500= 403"},
-		{"release by owner", "POST", leaseapi.PathRelease, `{"names":["NAME"],"owner":"it"}`, "401 401 500= 403 403 403 500= 403"},
-		{"release by request", "POST", leaseapi.PathRelease, `{"request_ids":["ID"]}`, "401 401 200= 200= 403 403 200= 200="},
-		{"withdraw", "POST", leaseapi.PathRelease, `{"request_ids":["WAITS"]}`, "401 401 200= 200= 403 403 200= 200="},
-		{"release all", "POST", leaseapi.PathRelease, `{"all":true,"owner":"it"}`, "401 401 200 200 403 403 200 200"},
-		{"give back what is reserved", "POST", leaseapi.PathRelease, `{"names":["beta-1"],"owner":"alice"}`, "401 401 500 403 403 403 500 200!"},
-		{"report", "POST", leaseapi.PathReport, `{"request_id":"ID","outcome":"throttled"}`, "401 401 404= 404= 403 403 404= 404="},
-		{"request", "GET", leaseapi.PathRequests + "ID", "", "401 401 404= 404= 404= 200 404= 200"},
-		{"request that waits", "GET", leaseapi.PathRequests + "WAITS?caller=victim", "", "401 401 404= 404= 404= 200 404= 200"},
-		{"break", "POST", leaseapi.PathBreak, `{"name":"NAME","generation":GEN,"reason":"x","now":true}`, "401 401 403= 403= 403 403 404= 200!"},
-		{"remove", "POST", leaseapi.PathRemove, `{"request_id":"WAITS","reason":"x"}`, "401 401 403= 403= 403 403 404= 200!"},
-		{"move", "POST", leaseapi.PathMove, `{"request_id":"WAITS","priority":1,"reason":"x"}`, "401 401 403= 403= 403 403 404= 200!"},
-		{"reserve", "POST", leaseapi.PathReserve, `{"name":"NAME","owner":"me","reason":"x"}`, "401 401 403= 403= 403 403 404= 200!"},
-		{"pause", "POST", leaseapi.PathPause, `{"type":"TYPE","reason":"x"}`, "401 401 403= 403= 403 403 403= 200!"},
-		{"resume", "POST", leaseapi.PathResume, `{"type":"TYPE"}`, "401 401 403= 403= 403 403 403= 200"},
-		{"backup", "POST", leaseapi.PathBackup, "", "401 401 403 403 403 403 403 409"}, // there is no store
-		{"pools", "GET", leaseapi.PathPools, "", "401 401 200 200 200 200 200 200"},
-		{"metrics", "GET", leaseapi.PathMetrics, "", "401 401 403 200 403 200 403 200"},
-		{"whoami", "GET", leaseapi.PathWhoami, "", "401 401 200 200 200 200 200 200"},
-		{"health", "GET", leaseapi.PathHealth, "", "200 200 200 200 200 200 200 200"},
-		{"ready", "GET", leaseapi.PathReady, "", "200 200 200 200 200 200 200 200"},
-		{"look at the page", "", "/ui/pools/beta", "", "401 401 403 200 403 200 403 200"},
-		{"look at a request", "", "/ui/requests/WAITS", "", "401 401 403 200 403 200 403 200"},
-		{"pause on the page", "", "/ui/pause", "type=TYPE&reason=x", "401 401 403 403 403 403 403 303!"},
-		{"remove on the page", "", "/ui/remove", "request=WAITS&caller=victim&reason=x", "401 401 403 403 403 403 403 303!"},
-	} {
+	for _, row := range rights {
 		for column, want := range strings.Fields(row.want) {
 			who := whoAsks[column]
 			// ask asks about what the names stand for, in a world of its own. The text is the answer
@@ -157,6 +171,42 @@ func TestRights(t *testing.T) {
 			}
 			if got != want {
 				t.Errorf("%s by %s: %s, want %s: %s", row.verb, who.name, got, want, r.body)
+			}
+		}
+	}
+}
+
+// Each route, and each operation that the page offers an admin, has a row in the table.
+func TestRightsOfEachVerb(t *testing.T) {
+	has := func(path string) bool {
+		for _, row := range rights {
+			if target, _, _ := strings.Cut(row.target, "?"); target == path {
+				return true
+			}
+		}
+		return false
+	}
+	for path := range routes {
+		if !has(path) {
+			t.Errorf("%s has no row", path)
+		}
+	}
+	v := startWithVictim(t)
+	admin := whoAsks[len(whoAsks)-1]
+	var all strings.Builder
+	for _, page := range []string{"/", "/ui/pools/beta", "/ui/requests/held?caller=victim", "/ui/requests/waits?caller=victim"} {
+		all.WriteString(v.onPage(admin, page, "").body)
+	}
+	found := regexp.MustCompile(`"(/ui/[a-z-]+)["?]`).FindAllStringSubmatch(all.String(), -1)
+	if len(found) < 5 {
+		t.Errorf("the pages have %d links and forms", len(found))
+	}
+	for _, path := range found {
+		switch path[1] {
+		case "/ui/login", "/ui/logout", "/ui/live": // they go with each page
+		default:
+			if !has(path[1]) {
+				t.Errorf("%s has no row", path[1])
 			}
 		}
 	}
