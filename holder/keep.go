@@ -93,6 +93,7 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		Client:   l.proxy.Client,
 		Leases:   l.grant.Grant.Leases,
 		Deadline: l.deadline,
+		TTL:      l.grant.TTL,
 		Margin:   margin,
 		OnRetry:  func(err error) { l.h.Reporter.Debugf("%v: trying again", err) },
 		OnRenew: func(r proxyclient.Renewal) {

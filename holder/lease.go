@@ -204,7 +204,7 @@ func (l *Lease) confirm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("confirm the lease: %w", err)
 	}
-	l.deadline = renewal.Deadline
+	l.deadline = renewal.Asked.Add(min(renewal.Deadline.Sub(renewal.Asked), l.grant.TTL))
 	return nil
 }
 

@@ -52,7 +52,7 @@ func Example() {
 	confirmed := make(chan struct{}) // the first renewal confirms the grant
 	confirm := sync.OnceFunc(func() { close(confirmed) })
 	heartbeat := proxyclient.Heartbeat{
-		Client: client, Leases: grant.Leases, Deadline: grant.Deadline(), Margin: 10 * time.Second,
+		Client: client, Leases: grant.Leases, Deadline: grant.Deadline(), TTL: grant.TTL, Margin: 10 * time.Second,
 		OnRenew: func(proxyclient.Renewal) { confirm() },
 	}
 	var beats sync.WaitGroup

@@ -63,17 +63,17 @@ func (b *beating) lost(t *testing.T, after time.Duration) *LostError {
 
 func TestHeartbeat(t *testing.T) {
 	const margin = 12 * time.Second
-	bubble(t, "renews at once and every third", func(t *testing.T) {
+	bubble(t, "renews at once and every half minute", func(t *testing.T) {
 		newMachine(t)
 		s := newOurs(t)
 		c, _ := serve(t, s)
 		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
 		time.Sleep(1001 * time.Second)
 		b.stop(t)
-		if len(b.renewed) != 11 || s.renewed() != 11 || len(b.retries) != 0 {
+		if len(b.renewed) != 34 || s.renewed() != 34 || len(b.retries) != 0 {
 			t.Errorf("%d renewals, %d retries in 1000s", len(b.renewed), len(b.retries))
 		}
-		if r := b.renewed[0]; r.Deadline.Sub(r.Asked) != 5*time.Minute || r.RenewEvery != 100*time.Second {
+		if r := b.renewed[0]; r.Deadline.Sub(r.Asked) != 5*time.Minute || r.RenewEvery != leaseapi.MaxRenewEvery {
 			t.Errorf("renewal %+v", r)
 		}
 	})
@@ -82,7 +82,7 @@ func TestHeartbeat(t *testing.T) {
 		s := newOurs(t)
 		c, _ := serve(t, s, fault{}, badGateway, lostAnswer, dialRefused, hanging, fault{status: 404, body: "<html>"}, status(401), fault{status: 410, body: "gone"})
 		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
-		time.Sleep(130 * time.Second)
+		time.Sleep(60 * time.Second)
 		b.stop(t)
 		if len(b.renewed) != 2 || len(b.retries) != 7 {
 			t.Errorf("%d renewals, retries %v", len(b.renewed), b.retries)
@@ -93,11 +93,11 @@ func TestHeartbeat(t *testing.T) {
 		s := newOurs(t)
 		c, m := serve(t, s, fault{}, status(503).after("20"), status(503).after("3600"))
 		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, Margin: margin})
-		time.Sleep(100*time.Second + 19*time.Second)
+		time.Sleep(leaseapi.MaxRenewEvery + 19*time.Second)
 		if n := m.dialled(); n != 2 {
 			t.Errorf("%d attempts within the pause", n)
 		}
-		time.Sleep(5*time.Minute - margin - 119*time.Second) // when the lease would be lost
+		time.Sleep(5*time.Minute - margin - leaseapi.MaxRenewEvery - 19*time.Second) // when the lease would be lost
 		b.stop(t)
 		if s.renewed() < 2 || len(b.retries) != 2 {
 			t.Errorf("%d renewals, %d retries", s.renewed(), len(b.retries))
@@ -133,7 +133,7 @@ func TestHeartbeat(t *testing.T) {
 		s.mu.Lock()
 		s.lost = []leaseapi.Lost{{Lease: leases[0], Reason: "broken by an operator"}}
 		s.mu.Unlock()
-		l := b.lost(t, 100*time.Second)
+		l := b.lost(t, leaseapi.MaxRenewEvery)
 		if !slices.Equal(l.Lost, s.lost) || !l.Deadline.IsZero() || !strings.Contains(l.Error(), `"a" (broken by an operator)`) {
 			t.Errorf("lost %+v: %v", l.Lost, l)
 		}

@@ -223,7 +223,7 @@ func TestHostileRelease(t *testing.T) {
 	}
 }
 
-// No proxy makes a client renew without a pause.
+// No proxy makes a client renew without a pause, or never again.
 func TestHostileRenewEvery(t *testing.T) {
 	for _, tt := range []struct {
 		said leaseapi.Duration
@@ -231,14 +231,47 @@ func TestHostileRenewEvery(t *testing.T) {
 		want time.Duration
 	}{
 		{leaseapi.Duration(1), 5 * time.Minute, time.Second},
-		{leaseapi.Duration(-1), 5 * time.Minute, 100 * time.Second},
-		{leaseapi.Duration(1<<63 - 1), 5 * time.Minute, 100 * time.Second},
-		{leaseapi.Duration(time.Minute), 5 * time.Minute, time.Minute},
+		{leaseapi.Duration(-1), time.Minute, 20 * time.Second},
+		{leaseapi.Duration(1<<63 - 1), 5 * time.Minute, 30 * time.Second},
+		{leaseapi.Duration(25 * time.Second), 5 * time.Minute, 25 * time.Second},
+		{leaseapi.Duration(25 * time.Second), time.Minute, 20 * time.Second},
 		{leaseapi.Duration(1), 300 * time.Millisecond, 100 * time.Millisecond},
 	} {
 		reply := leaseapi.RenewReply{TTL: leaseapi.Duration(tt.ttl), RenewEvery: tt.said}
-		if got := renewalOf(reply, outcome{}).RenewEvery; got != tt.want {
+		if got := renewalOf(reply, outcome{}, 0).RenewEvery; got != tt.want {
 			t.Errorf("%s of %s: renewed every %s, want %s", time.Duration(tt.said), tt.ttl, got, tt.want)
 		}
 	}
+}
+
+// One false answer does not make leases last longer than they were granted: the renewals go on at
+// the interval of the granted TTL.
+func TestHostileTTL(t *testing.T) {
+	const ttl = 21 * time.Second
+	forged := fault{status: http.StatusOK, body: `{"ttl":"9999h","renew_every":"9999h","expires_at":"2999-01-01T00:00:00Z"}`}
+	bubble(t, "heartbeat", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		s.ttl = ttl
+		c, m := serve(t, s, forged)
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, TTL: ttl})
+		time.Sleep(ttl/3 + time.Second)
+		if s.renewed() != 1 || b.renewed[0].Deadline.Sub(b.renewed[0].Asked) != ttl {
+			t.Errorf("%d honest renewals after a third of the TTL; the false one: %+v", s.renewed(), b.renewed)
+		}
+		c.Close()
+		m.Close()
+		b.lost(t, ttl/3+ttl)
+	})
+	bubble(t, "renewal and grant", func(t *testing.T) {
+		c, _ := serve(t, newOurs(t), forged)
+		r, err := c.Renew(t.Context(), leases, ttl)
+		want(t, err)
+		reply := leaseapi.AcquireReply{Names: []string{"a"}, RequestID: "r", Leases: leases, TTL: leaseapi.Duration(time.Hour)}
+		g, err := newGrant(&Request{RequestID: "r", TTL: ttl}, 1, reply)
+		want(t, err)
+		if r.TTL != ttl || r.RenewEvery != ttl/3 || g.TTL != ttl || g.RenewEvery != ttl/3 {
+			t.Errorf("%+v, %+v", r, g)
+		}
+	})
 }

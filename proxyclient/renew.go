@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,7 @@ type renewal struct {
 	client   *Client
 	leases   []leaseapi.Lease
 	ttl      time.Duration
+	granted  time.Duration // the longest TTL to believe if ttl is zero; zero: any
 	patience patience
 	late     func() bool // no attempt begins once it is true; may be nil
 }
@@ -72,7 +74,7 @@ func (r *renewal) run(ctx context.Context) (Renewal, error) {
 	if reply.TTL <= 0 {
 		return Renewal{}, fmt.Errorf("the proxy renewed for %s", time.Duration(reply.TTL))
 	}
-	return renewalOf(reply, o), nil
+	return renewalOf(reply, o, cmp.Or(r.ttl, r.granted)), nil
 }
 
 // prepare stops a renewal that is too late.
@@ -118,10 +120,10 @@ func lostOf(o outcome, leases []leaseapi.Lease) *LostError {
 	return e
 }
 
-// renewalOf turns reply, the answer of o, into a Renewal.
-func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
+// renewalOf turns reply, the answer of o, into a Renewal for asked at most; zero: not known.
+func renewalOf(reply leaseapi.RenewReply, o outcome, asked time.Duration) Renewal {
 	n := Renewal{
-		TTL:       time.Duration(reply.TTL),
+		TTL:       atMost(reply.TTL, asked),
 		Asked:     o.asked,
 		ReleaseAt: reply.ReleaseAt,
 	}
@@ -141,7 +143,7 @@ func renewalOf(reply leaseapi.RenewReply, o outcome) Renewal {
 
 // Heartbeat keeps leases of leasectl's server from ending, by renewing them. It
 // treats them as one: they were granted together, and end together. Fill in the
-// first three fields and call Run.
+// first four fields and call Run.
 //
 // The leases are lost when the proxy says so, or when Deadline is over: from
 // then on the proxy may have granted them to somebody else. A user of the leases must
@@ -153,6 +155,9 @@ type Heartbeat struct {
 	// [Grant.Deadline] or an earlier [Renewal]. Zero: not known; Run then assumes
 	// [leaseapi.ProvisionalTTL] from its start.
 	Deadline Instant
+	// TTL is that of the [Grant]. A renewal counts for no longer, whatever its answer says.
+	// Zero: not known.
+	TTL time.Duration
 
 	// Margin is how long before the deadline Run returns, to leave time to stop the
 	// users of the leases. If the leases live less than twice Margin, half of their
@@ -251,7 +256,7 @@ func (l *heartbeatLoop) startRenewal(ctx context.Context) {
 	ctx, l.cancel = context.WithCancelCause(ctx)
 	limit := l.limit
 	r := renewal{
-		client: l.Client, leases: l.Leases,
+		client: l.Client, leases: l.Leases, granted: l.TTL,
 		patience: patience{limits: noLimits, onRetry: l.OnRetry, maxPause: maxPauseWithin(Until(limit))},
 		// After a stop of the process all timers fire, in any order. The pause
 		// before a further attempt may end before the loop wakes, so each attempt

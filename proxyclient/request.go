@@ -128,7 +128,7 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 	if !slices.EqualFunc(reply.Names, reply.Leases, same) || g.Capabilities == NamesOnly {
 		return nil, errors.New("the names and the leases that the proxy granted differ")
 	}
-	g.TTL, g.Unit, g.Stale = time.Duration(reply.TTL), reply.Unit, reply.Stale
+	g.TTL, g.Unit, g.Stale = atMost(reply.TTL, r.TTL), reply.Unit, reply.Stale
 	if g.TTL <= 0 {
 		return nil, fmt.Errorf("the proxy granted leases for %s", g.TTL)
 	}
@@ -189,13 +189,22 @@ func withoutUnits(leases []leaseapi.Lease) []leaseapi.Lease {
 	return leases
 }
 
-// renewEvery returns the interval at which to renew leases that end after ttl: the one
-// that the proxy gave if it is below ttl, else a third of ttl.
+// renewEvery returns the interval at which to renew leases that end after ttl: the one that the
+// proxy said, if it is no longer than our servers say. So one false answer does not end the renewals.
 func renewEvery(said leaseapi.Duration, ttl time.Duration) time.Duration {
-	if d := time.Duration(said); d > 0 && d < ttl {
+	longest := min(ttl/3, leaseapi.MaxRenewEvery)
+	if d := time.Duration(said); d > 0 && d < longest {
 		return d
 	}
-	return ttl / 3
+	return longest
+}
+
+// atMost returns the TTL that the proxy said, or ttl if that is known and shorter: nobody asked for more.
+func atMost(said leaseapi.Duration, ttl time.Duration) time.Duration {
+	if d := time.Duration(said); ttl <= 0 || d < ttl {
+		return d
+	}
+	return ttl
 }
 
 // checkGranted refuses names that must not get into a handle, a shell or a terminal,

@@ -36,7 +36,7 @@ func TestAcquireQueued(t *testing.T) {
 		if d := time.Since(start); d != 60*time.Second {
 			t.Errorf("took %s, want the minute until the leases were free", d)
 		}
-		if len(places) != 2 || g.Capabilities != Ours || len(g.Leases) != 2 || g.RequestID != "id" || g.TTL != 5*time.Minute || g.RenewEvery != 100*time.Second {
+		if len(places) != 2 || g.Capabilities != Ours || len(g.Leases) != 2 || g.RequestID != "id" || g.TTL != time.Minute || g.RenewEvery != 20*time.Second {
 			t.Errorf("queued %v, got %+v", places, g)
 		}
 		if since := Now().Sub(g.Asked); since != 10*time.Second {

@@ -195,6 +195,7 @@ func (k *Keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 	heartbeat := proxyclient.Heartbeat{
 		Client: client,
 		Leases: lockfile.Wire(r.Leases),
+		TTL:    r.TTL,
 		OnRenew: func(proxyclient.Renewal) {
 			failpoint.Here("keeper-renewed")
 			k.Keepers.touch(k.Request)
