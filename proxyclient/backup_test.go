@@ -6,9 +6,11 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,7 @@ func copies(token string) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Content-Length", strconv.Itoa(len(aCopy)))
 		io.WriteString(w, aCopy)
 	})
 }
@@ -131,4 +134,38 @@ func TestBackupAsOtherCalls(t *testing.T) {
 			t.Errorf("error %v, want %s", err, text)
 		}
 	})
+}
+
+// A copy without a length, such as a gateway's that died in the middle, would look whole. One that is
+// empty, or too long for a store, is none.
+func TestBackupLength(t *testing.T) {
+	for length, text := range map[string]string{
+		"":                "does not say how long the copy is",
+		"0":               "says that the copy has 0 bytes",
+		"999999999999999": "says that the copy has 999999999999999 bytes",
+	} {
+		t.Run("length "+length, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/octet-stream")
+				if length != "" {
+					w.Header().Set("Content-Length", length)
+				}
+				w.(http.Flusher).Flush()
+				if length != "0" {
+					io.WriteString(w, aCopy)
+				}
+			}))
+			defer server.Close()
+			c, err := New(Options{URL: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var got bytes.Buffer
+			size, err := c.Backup(t.Context(), &got)
+			if err == nil || !strings.Contains(err.Error(), text) || size != 0 || got.Len() != 0 {
+				t.Errorf("%d bytes, %q, %v", size, &got, err)
+			}
+		})
+	}
 }

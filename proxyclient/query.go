@@ -372,12 +372,16 @@ func (c *Client) carryOut(ctx context.Context, what string, q call, done func(ou
 }
 
 // backupSilence is how long a proxy may send nothing: while it makes the copy, before the
-// first byte, and between two parts of the copy. Nothing bounds the copy as a whole.
+// first byte, and between two parts of the copy.
 const backupSilence = time.Minute
+
+// maxBackup is the largest copy that is taken. A store has hundreds of megabytes at most.
+const maxBackup = 4 << 30
 
 // Backup writes a copy of the proxy's current store to w, and returns the number of bytes
 // written. Like the other operators' calls it retries, but not after a copy has begun to
-// arrive.
+// arrive. A copy whose length the answer does not say is refused, since half of it would look
+// whole. The caller checks what arrived.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (size int64, err error) {
 	b := backup{proxy: c.name, w: w}
 	q := post(leaseapi.PathBackup, nil, &b)
@@ -405,6 +409,13 @@ func (b *backup) receive(r *http.Response) (taken bool, err error) {
 		return false, nil
 	}
 	b.begun = true
+	if n := r.ContentLength; n <= 0 || n > maxBackup {
+		text := "does not say how long the copy is"
+		if n >= 0 {
+			text = fmt.Sprintf("says that the copy has %d bytes", n)
+		}
+		return true, fmt.Errorf("the answer of %s %s: name the server with --proxy, and no gateway before it", b.proxy, text)
+	}
 	body := &watchedBody{body: r.Body}
 	b.size, err = io.Copy(b.w, body)
 	if body.err != nil && r.Request.Context().Err() == nil {

@@ -15,8 +15,8 @@ func newBackupCommand(a *app) *cobra.Command {
 		Use:   "backup FILE",
 		Short: "copy the store of a running proxy",
 		Long: `Backup writes the store of the proxy to FILE, as it is at this moment, while the
-proxy goes on. FILE is replaced when the copy is complete and on disk. Reading the copy
-may take ten minutes. To restore it, put it into an empty directory under the name
+proxy goes on. FILE is replaced when the copy is a whole store and on disk. Reading the
+copy may take ten minutes. To restore it, put it into an empty directory under the name
 leases.db, and serve with --data DIRECTORY. Grants and releases since the copy was
 made are not in it.
 

@@ -74,7 +74,7 @@ func hasRoom(dir string, size int64) error {
 }
 
 // SaveBackup writes a backup to path, with mode 0600, and returns its size in bytes. read
-// writes the content, and returns the size. The file gets its name only when it is complete
+// writes the content, and returns the size. The file gets its name only when it is a whole store
 // and on disk, because an earlier backup is better than half of a new one. SaveBackup
 // returns when the name is on disk, too. If path is a symlink, the link stays, and its target
 // is replaced or made. A path to anything but a regular file, or one that another user can change (package
@@ -102,6 +102,9 @@ func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (si
 	}()
 	size, err = read(f)
 	if err == nil {
+		err = checkCopy(f, size)
+	}
+	if err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -111,6 +114,23 @@ func SaveBackup(path string, read func(w io.Writer) (size int64, err error)) (si
 		return size, fmt.Errorf("backup: %w", err)
 	}
 	return size, syncDir(filepath.Dir(path))
+}
+
+// checkCopy returns an error unless a file is a whole store of size bytes, by the sums of its records. It
+// needs little memory, whatever the file is.
+func checkCopy(f *os.File, size int64) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case info.Size() != size: // the reader says so, or somebody else has written
+		return fmt.Errorf("backup: the copy has %d bytes, and %d arrived", info.Size(), size)
+	}
+	r := reader{sumsOnly: true}
+	if err := r.read(f, size); err != nil {
+		return fmt.Errorf("backup: what arrived is no whole store, and replaces nothing: %w", err)
+	}
+	return nil
 }
 
 // backupFile returns the file to which path leads, symlinks followed. It refuses a device or

@@ -5,14 +5,38 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/leasectl/leasectl/proxyserver/store"
 )
 
-// A complete backup replaces an earlier one. Half a backup does not, and leaves no other
-// file.
+// aStore returns the bytes of a store.
+func aStore(t *testing.T) string {
+	s, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	copied, _, err := s.Backup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer copied.Close()
+	text, err := io.ReadAll(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A whole store replaces an earlier one. What is less does not, even if it seems to be complete, and
+// leaves no other file.
 func TestSaveBackup(t *testing.T) {
 	dir := t.TempDir()
+	first, second := aStore(t), aStore(t)                                 // with ids of their own
+	flipped := strings.ReplaceAll(second, `"generation"`, `"Generation"`) // in the record that has the sums
 	path := filepath.Join(dir, "backup")
 	write := func(text string, failure error) func(io.Writer) (int64, error) {
 		return func(w io.Writer) (int64, error) {
@@ -22,20 +46,28 @@ func TestSaveBackup(t *testing.T) {
 	}
 	cut := errors.New("cut")
 	for _, c := range []struct {
-		text string
-		err  error
-		want string
-	}{{"first", nil, "first"}, {"half", cut, "first"}, {"second", nil, "second"}} {
-		n, err := SaveBackup(path, write(c.text, c.err))
+		name, text string
+		err        error
+		want       string
+	}{
+		{"first", first, nil, first}, {"cut", second, cut, first},
+		{"half", second[:len(second)/2], store.ErrDamaged, first}, {"nothing", "", store.ErrDamaged, first}, {"a page", "<html>", store.ErrDamaged, first}, {"flipped", flipped, store.ErrDamaged, first},
+		{"second", second, nil, second},
+	} {
+		failure := c.err
+		if failure == store.ErrDamaged {
+			failure = nil // what arrived seems to be complete
+		}
+		n, err := SaveBackup(path, write(c.text, failure))
 		if n != int64(len(c.text)) || !errors.Is(err, c.err) {
-			t.Errorf("%s: %d, %v", c.text, n, err)
+			t.Errorf("%s: %d, %v", c.name, n, err)
 		}
 		got, err := os.ReadFile(path)
 		if err != nil || string(got) != c.want {
-			t.Errorf("after %s: %q, %v", c.text, got, err)
+			t.Errorf("after %s: another content, %v", c.name, err)
 		}
 		if files, _ := os.ReadDir(dir); len(files) != 1 {
-			t.Errorf("after %s: %v", c.text, files)
+			t.Errorf("after %s: %v", c.name, files)
 		}
 	}
 }
@@ -48,10 +80,10 @@ func TestSaveBackupPlace(t *testing.T) {
 	if err := errors.Join(os.Symlink("file", link), syscall.Mkfifo(pipe, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	read := 0
+	read, copied := 0, aStore(t)
 	write := func(w io.Writer) (int64, error) {
 		read++
-		n, err := io.WriteString(w, "copy")
+		n, err := io.WriteString(w, copied)
 		return int64(n), err
 	}
 	for _, path := range []string{pipe, dir, "/dev/null/backup"} {
@@ -69,8 +101,8 @@ func TestSaveBackupPlace(t *testing.T) {
 		if to, err := os.Readlink(link); err != nil || to != "file" {
 			t.Errorf("there was %s: the link leads to %q, %v", was, to, err)
 		}
-		if got, err := os.ReadFile(file); err != nil || string(got) != "copy" {
-			t.Errorf("there was %s: behind the link is %q, %v", was, got, err)
+		if got, err := os.ReadFile(file); err != nil || string(got) != copied {
+			t.Errorf("there was %s: behind the link is another content, %v", was, err)
 		}
 		if err := os.WriteFile(file, []byte("older"), 0o600); err != nil {
 			t.Fatal(err)

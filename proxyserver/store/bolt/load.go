@@ -65,14 +65,21 @@ func load(file *os.File) (c content, err error) {
 }
 
 // loadFrom is load of a file of length bytes.
-func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
+func loadFrom(file io.ReaderAt, length int64) (content, error) {
+	var r reader
+	err := r.read(file, length)
+	return content{meta: r.meta, snapshot: r.snapshot}, err
+}
+
+// read reads the whole file.
+func (r *reader) read(file io.ReaderAt, length int64) error {
 	p, err := readPages(file, length)
 	if err != nil {
-		return c, err
+		return err
 	}
 	root, err := findBucket(p)
 	if err != nil {
-		return c, err
+		return err
 	}
 	// The meta record says whether the others can be read, and some of them come before it. So
 	// the pages are read twice.
@@ -87,20 +94,18 @@ func loadFrom(file io.ReaderAt, length int64) (c content, err error) {
 		return nil
 	})
 	if err != nil {
-		return c, err
+		return err
 	}
-	if c.meta, err = decodeMeta(raw); err != nil {
-		return c, err
+	if r.meta, err = decodeMeta(raw); err != nil {
+		return err
 	}
-	if c.meta.Transaction != p.transaction {
-		return c, fmt.Errorf("%w: %s is of transaction %d, and the file of transaction %d", store.ErrDamaged, describe(metaKey), c.meta.Transaction, p.transaction)
+	if r.meta.Transaction != p.transaction {
+		return fmt.Errorf("%w: %s is of transaction %d, and the file of transaction %d", store.ErrDamaged, describe(metaKey), r.meta.Transaction, p.transaction)
 	}
-	r := reader{meta: c.meta}
 	if err := p.each(root, r.record); err != nil {
-		return c, err
+		return err
 	}
-	c.snapshot = r.snapshot
-	return c, r.check()
+	return r.check()
 }
 
 // findBucket returns the bucket of the records. Any other bucket is an error.
@@ -125,6 +130,7 @@ func findBucket(p *pages) (found subtree, err error) {
 
 // reader adds records to a snapshot, one after the other, and counts them.
 type reader struct {
+	sumsOnly bool       // check the sums, and keep nothing
 	meta     metaRecord // of the file
 	snapshot pool.Snapshot
 	records  int
@@ -143,6 +149,9 @@ func (r *reader) record(key, value []byte) error {
 	}
 	r.records++
 	r.sum += uint64(sum)
+	if r.sumsOnly {
+		return nil
+	}
 	if err := record.Add(&r.snapshot, key, payload); err != nil {
 		return fmt.Errorf("%s: %w", describe(key), err)
 	}
