@@ -34,6 +34,12 @@ const (
 	moment = 150 * time.Millisecond
 	// least is how many connections there may be even if descriptors are short.
 	least = 8
+	// mostStrangers is how many connections there are at most on which nobody was admitted yet: each may
+	// take some 40 KiB, so that they take no more than 350 MiB, however many descriptors there are. The one that
+	// was accepted first is closed for a new one, but not within strangerMoment, in which many
+	// clients that come at once can make their TLS handshakes.
+	mostStrangers  = 8192
+	strangerMoment = time.Second
 )
 
 // Spare is how many more connections there may be if all have a request under way. No
@@ -46,7 +52,11 @@ type Limit struct {
 	mu    sync.Mutex                 // guards what follows
 	open  map[net.Conn]*list.Element // their elements of idle; nil: the connection is busy
 	idle  *list.List                 // of quiet, the longest quiet first
+	fresh *list.List                 // the connections of idle on which nobody was admitted yet, the oldest first
+	isNew map[net.Conn]*list.Element // their elements of fresh
 	stats Stats                      // except Open and Idle
+
+	mostFresh int // mostStrangers, but in tests
 
 	room chan struct{} // holds a value after a connection was closed
 }
@@ -73,7 +83,10 @@ func New(most int) *Limit {
 	if most == 0 {
 		most = byDescriptors()
 	}
-	return &Limit{open: make(map[net.Conn]*list.Element), idle: list.New(), stats: Stats{Most: most}, room: make(chan struct{}, 1)}
+	return &Limit{
+		open: make(map[net.Conn]*list.Element), idle: list.New(), fresh: list.New(), isNew: make(map[net.Conn]*list.Element),
+		stats: Stats{Most: most}, mostFresh: mostStrangers, room: make(chan struct{}, 1),
+	}
 }
 
 func byDescriptors() int {
@@ -98,6 +111,7 @@ func (c *Limit) Admit(conn net.Conn) bool {
 		c.idle.Remove(idle)
 		c.open[conn] = nil
 	}
+	c.meet(conn)
 	return known
 }
 
@@ -189,8 +203,26 @@ func (c *Limit) tryAccept(conn net.Conn) (excess net.Conn, wait time.Duration) {
 			return conn, 0
 		}
 	}
-	c.open[conn] = c.idle.PushBack(quiet{conn, time.Now()})
+	if first := c.fresh.Front(); first != nil && excess == nil && c.fresh.Len() >= c.mostFresh {
+		q := first.Value.(quiet)
+		if wait = strangerMoment - time.Since(q.since); wait > 0 {
+			return nil, wait
+		}
+		excess = q.Conn
+		c.forget(excess)
+		c.stats.ClosedIdle++
+	}
+	now := quiet{conn, time.Now()}
+	c.open[conn], c.isNew[conn] = c.idle.PushBack(now), c.fresh.PushBack(now)
 	return excess, 0
+}
+
+// meet makes conn one that is no stranger's, or is closed. The caller holds c.mu.
+func (c *Limit) meet(conn net.Conn) {
+	if stranger := c.isNew[conn]; stranger != nil {
+		c.fresh.Remove(stranger)
+		delete(c.isNew, conn)
+	}
 }
 
 // moment returns how long a quiet connection is not closed. The caller holds c.mu.
@@ -204,6 +236,7 @@ func (c *Limit) forget(conn net.Conn) {
 		c.idle.Remove(idle)
 	}
 	delete(c.open, conn)
+	c.meet(conn)
 	select {
 	case c.room <- struct{}{}:
 	default: // the one who waits looks anyway

@@ -161,3 +161,39 @@ func TestMomentOfNewConnections(t *testing.T) {
 		}
 	})
 }
+
+// However many connections there may be, few are those of strangers: the oldest of them is closed for a new
+// one, not at once, and no connection on which somebody was admitted.
+func TestMostStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limit, q := New(1000), make(queue, 1)
+		limit.mostFresh = 2
+		l := limit.Listener(q)
+		accept := func() *conn {
+			c := new(conn)
+			q <- c
+			l.Accept()
+			return c
+		}
+		known, idle := accept(), accept()
+		limit.Admit(known)
+		limit.Admit(idle)
+		limit.ConnState(idle, http.StateIdle)
+		begin := time.Now()
+		first, second := accept(), accept()
+		if time.Since(begin) > 0 {
+			t.Errorf("two strangers after %v", time.Since(begin))
+		}
+		third := accept()
+		if !first.closed || second.closed || time.Since(begin) != strangerMoment {
+			t.Errorf("the first is closed: %t, the second: %t, after %v", first.closed, second.closed, time.Since(begin))
+		}
+		limit.ConnState(second, http.StateClosed)
+		limit.Admit(third)
+		accept()
+		accept()
+		if known.closed || idle.closed || third.closed || limit.fresh.Len() != 2 || len(limit.isNew) != 2 || time.Since(begin) != strangerMoment {
+			t.Errorf("%d strangers are left, after %v", limit.fresh.Len(), time.Since(begin))
+		}
+	})
+}
