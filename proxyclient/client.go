@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -28,7 +27,7 @@ type Options struct {
 	// CAFile is a PEM file: with https, its certificates are trusted instead of the
 	// system's. It is read again when the proxy's certificate is not trusted.
 	CAFile    string
-	ReadFile  func(path string) ([]byte, error) // reads CAFile for the first time; nil: [os.ReadFile]
+	ReadFile  func(path string) ([]byte, error) // reads CAFile for the first time; nil: [ReadFile]
 	UserAgent string                            // "leasectl" if empty
 	// Revive starts the proxy. It is called when nobody listens on the socket of the URL,
 	// since a proxy that its clients start may have been killed; then the client connects
@@ -151,7 +150,7 @@ func newClient(o Options) (*Client, error) {
 	if secure && o.CAFile != "" {
 		read := o.ReadFile
 		if read == nil {
-			read = os.ReadFile
+			read = func(path string) ([]byte, error) { return ReadFile(path, MaxCA) }
 		}
 		if err := c.trust(o.CAFile, read); err != nil {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -94,7 +95,7 @@ func (c *credentials) reloadRoots(used *http.Transport) bool {
 	if c.caFile == "" {
 		return false
 	}
-	text, roots, err := readRoots(c.caFile, readAgain) // without mu: the file may hang
+	text, roots, err := readRoots(c.caFile, func(path string) ([]byte, error) { return readAgain(path, MaxCA) }) // without mu: the file may hang
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.transport != used {
@@ -124,7 +125,7 @@ func readRoots(path string, read func(string) ([]byte, error)) (text []byte, roo
 
 // readAgain reads a file that may have been replaced. It refuses a pipe, which was read
 // to its end: a further read would block until somebody writes to the pipe.
-func readAgain(path string) ([]byte, error) {
+func readAgain(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -132,5 +133,25 @@ func readAgain(path string) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no file", path)
 	}
-	return os.ReadFile(path)
+	return ReadFile(path, most)
+}
+
+// What is read of a file at most, in bytes: it may be a device or a pipe that never ends.
+const (
+	MaxToken = 64 << 10
+	MaxCA    = 1 << 20
+)
+
+// ReadFile is [os.ReadFile] of a file with most bytes at most. One with more is an error.
+func ReadFile(path string, most int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: name the file with the token, or with the authority's certificate", path, most)
+	}
+	return text, err
 }

@@ -27,7 +27,7 @@ func (c *Client) Health(ctx context.Context) (leaseapi.Health, error) {
 }
 
 func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, err error) {
-	err = c.get(ctx, leaseapi.PathHealth, &h, p)
+	_, err = c.get(ctx, leaseapi.PathHealth, &h, p)
 	if err == nil && h.Wire < leaseapi.Wire {
 		err = unsupported(leaseapi.PathHealth)
 	}
@@ -37,14 +37,15 @@ func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, er
 	return h, err
 }
 
-// maxPages and maxListed bound how much a peer can make Pools read: half a million leases.
+// What a peer can make Pools read at most. Our server's pages have some 300 bytes for a lease.
 const (
 	maxPages  = 1000
-	maxListed = 500_000 // pools, leases and waiters
+	maxListed = 500_000  // pools, leases and waiters
+	maxPaged  = 64 << 20 // bytes of all pages
 )
 
 // Pools returns the state of all pools. It reads them in pages, each of its own moment. The
-// error is [errors.ErrUnsupported] if the proxy is of version 1. More than maxPages pages are
+// error is [errors.ErrUnsupported] if the proxy is of version 1. More pages than are read are
 // an error: a lease on a page that was not read would look free.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 	all, err := c.Overview(ctx)
@@ -54,10 +55,10 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 // Overview returns the pools, like [Client.Pools], and the server that leads.
 func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	var all leaseapi.PoolsReply
-	path, listed := leaseapi.PathPools, 0
+	path, listed, size := leaseapi.PathPools, 0, 0
 	for range maxPages {
 		var r leaseapi.PoolsReply
-		err := c.get(ctx, path, &r, &patience{limits: usualLimits})
+		n, err := c.get(ctx, path, &r, &patience{limits: usualLimits})
 		if err == nil && r.Pools == nil {
 			err = unsupported(leaseapi.PathPools)
 		}
@@ -67,7 +68,7 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		for _, p := range r.Pools {
 			listed += 1 + len(p.Leases) + len(p.Waiters)
 		}
-		if listed > maxListed {
+		if size += n; listed > maxListed || size > maxPaged {
 			break
 		}
 		all.Pools, all.Leader = appendPage(all.Pools, r.Pools), r.Leader
@@ -77,7 +78,7 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		}
 		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
 	}
-	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them, or %d leases: look at its status page", maxPages, maxListed)
+	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them, %d leases or %d bytes: look at its status page", maxPages, maxListed, maxPaged)
 }
 
 // appendPage appends the pools of the next page to all. If the first of them continues the
@@ -217,21 +218,21 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	return leaseapi.RequestReply{}, c.failure(ctx, o, p)
 }
 
-// get reads the answer of path, which version 1 does not know, into v. Any JSON object
-// can be read into v, so the caller checks that it is the expected one.
-func (c *Client) get(ctx context.Context, path string, v any, p *patience) error {
+// get reads the answer of path, which version 1 does not know, into v, and returns its bytes. Any JSON
+// object can be read into v, so the caller checks that it is the expected one.
+func (c *Client) get(ctx context.Context, path string, v any, p *patience) (size int, err error) {
 	o := c.do(ctx, query(path), p)
 	switch {
 	case o.err != nil:
-		return c.failure(ctx, o, p)
+		return 0, c.failure(ctx, o, p)
 	case o.StatusCode == http.StatusOK && o.decode(v) == nil:
-		return nil
+		return len(o.body), nil
 	case o.foreign():
-		return fmt.Errorf("%w: %w: it is no lease proxy, or of version 1, which has no %s", errors.ErrUnsupported, o.failure(), path)
+		return 0, fmt.Errorf("%w: %w: it is no lease proxy, or of version 1, which has no %s", errors.ErrUnsupported, o.failure(), path)
 	case o.misrouted() || o.StatusCode == http.StatusOK:
-		return unsupported(path)
+		return 0, unsupported(path)
 	}
-	return c.failure(ctx, o, p)
+	return 0, c.failure(ctx, o, p)
 }
 
 // unsupported returns the error for a feature that a version-1 proxy does not have.

@@ -275,7 +275,7 @@ func (f *tokenFile) changed(info fs.FileInfo) bool {
 
 // read reads the token. info is from before: if the file changes meanwhile it is read again.
 func (f *tokenFile) read(info fs.FileInfo) {
-	text, err := readAgain(f.path) // without mu: the file may hang
+	text, err := readAgain(f.path, MaxToken) // without mu: the file may hang
 	token := strings.TrimSpace(string(text))
 	if err != nil || token == "" || leaseapi.CheckToken(token) != nil {
 		return

@@ -11,7 +11,7 @@ import (
 // proxy does not let the caller in, and [errors.ErrUnsupported] if the proxy cannot say.
 func (c *Client) Whoami(ctx context.Context) (leaseapi.WhoamiReply, error) {
 	var reply leaseapi.WhoamiReply
-	if err := c.get(ctx, leaseapi.PathWhoami, &reply, &patience{limits: usualLimits}); err != nil {
+	if _, err := c.get(ctx, leaseapi.PathWhoami, &reply, &patience{limits: usualLimits}); err != nil {
 		return leaseapi.WhoamiReply{}, fmt.Errorf("whoami: %w", err)
 	}
 	makePrintable(&reply.Name, &reply.Issuer, &reply.Role)

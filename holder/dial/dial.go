@@ -304,7 +304,7 @@ func (d *Dialer) token(ctx context.Context) (string, error) {
 	if d.TokenFile == "" {
 		return "", nil
 	}
-	token, err := d.pipes.readFile(ctx, d.TokenFile)
+	token, err := d.pipes.readFile(ctx, d.TokenFile, proxyclient.MaxToken)
 	if err != nil {
 		return "", usage.Errorf("--token-file: %w", err)
 	}
@@ -315,7 +315,7 @@ func (d *Dialer) token(ctx context.Context) (string, error) {
 func (d *Dialer) open(ctx context.Context, a address, revive func(context.Context) error) (*proxyclient.Client, error) {
 	options := proxyclient.Options{
 		URL: a.Address.String(), TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening,
-		ReadFile: func(path string) ([]byte, error) { return d.pipes.readFile(ctx, path) },
+		ReadFile: func(path string) ([]byte, error) { return d.pipes.readFile(ctx, path, proxyclient.MaxCA) },
 	}
 	var err error
 	if a.local == "" { // which asks for no token: getting one may take long

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 const (
@@ -36,14 +38,14 @@ type pipe struct {
 	err    error
 }
 
-// readFile is [os.ReadFile]. It waits for a pipe until ctx ends, and for pipeTime at most:
+// readFile is [proxyclient.ReadFile]. It waits for a pipe until ctx ends, and for pipeTime at most:
 // perhaps nobody ever writes it.
-func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
+func (ps *pipes) readFile(ctx context.Context, path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().IsRegular() || info.IsDir() {
-		return os.ReadFile(path)
+		return proxyclient.ReadFile(path, most)
 	}
-	p := ps.open(path)
+	p := ps.open(path, most)
 	select {
 	case <-p.read: // even if pipeTime is over
 		return p.text, p.err
@@ -67,8 +69,8 @@ func (ps *pipes) readFile(ctx context.Context, path string) ([]byte, error) {
 }
 
 // open returns the pipe at path. The first call begins to read the pipe. The reading lasts
-// until the writer has closed it, or the program ends.
-func (ps *pipes) open(path string) *pipe {
+// until the writer has closed it or has written more than most bytes, or the program ends.
+func (ps *pipes) open(path string, most int64) *pipe {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.opened[path]
@@ -80,7 +82,7 @@ func (ps *pipes) open(path string) *pipe {
 		ps.opened[path] = p
 		go func() {
 			defer close(p.read)
-			p.text, p.err = os.ReadFile(path)
+			p.text, p.err = proxyclient.ReadFile(path, most)
 		}()
 	}
 	return p
