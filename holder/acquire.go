@@ -181,7 +181,15 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)
-	return p == l.proxy, err
+	if err != nil || p != l.proxy {
+		return false, err
+	}
+	if r.Taker != (leaseapi.Caller{}) && !l.h.Journal.Covers(r.RequestID) {
+		if caller, err := p.Caller(ctx); err != nil || caller != r.Taker && caller != (leaseapi.Caller{}) {
+			return false, err // a request in the place of a lease that the proxy does not show would not end it
+		}
+	}
+	return true, nil
 }
 
 // itsProxy returns the proxy to which the release of what the handle had is sent: the recorded one,
@@ -248,7 +256,8 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
-	l.record.Store = l.h.Dialer.StoreOf("", l.record.Proxy)
+	l.record.Store, l.record.Taker = l.h.Dialer.StoreOf("", l.record.Proxy), l.grant.Caller
+	l.h.Journal.Granted(l.record.RequestID, l.grant.Caller, l.grant.TTL)
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
@@ -302,7 +311,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case granted:
 		_, failed = l.h.sendRelease(ctx, l.proxy, l.handle.Path(), lockfile.Record{
 			State: lockfile.HandleReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
-			Leases: l.grant.Leases, Adapter: l.grant.Adapter,
+			Leases: l.grant.Leases, Adapter: l.grant.Adapter, Taker: l.grant.Caller,
 		})
 		failed = errors.Join(failed, l.forget(ctx))
 	case recorded: // if the handle was taken over, its new owner releases these names

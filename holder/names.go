@@ -175,6 +175,9 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		meant := v1.Meant{Proxy: first.Store, Request: first.RequestID, Owner: owner, Adapter: first.Adapter}
 		reply, given, err = p.ReleaseNames(ctx, request, meant)
 	}
+	if err == nil && first.Generation != 0 {
+		err = h.checkShown(ctx, p, lockfile.Record{RequestID: first.RequestID, Taker: first.Taker}, &reply)
+	}
 	for _, held := range given {
 		h.removeReleased(ctx, held, n.handle)
 	}

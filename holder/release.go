@@ -94,7 +94,9 @@ type releasing struct {
 	over     []string // requests with nothing left to give back
 	// unknowable: the proxy could not say whether it held a lease for the request that waited.
 	unknowable bool
-	entry      string // id of the journal entry of this release; "" is none
+	// unsure: a request was withdrawn that another caller may have made, to whom it may still be granted.
+	unsure bool
+	entry  string // id of the journal entry of this release; "" is none
 }
 
 // all gives back all that tx's handle has, and leaves it the zero Record. After a failure the
@@ -129,7 +131,13 @@ func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 	case err != nil:
 		return g.failed(tx, r, err)
 	default:
-		g.over = append(g.over, r.RequestID)
+		if len(r.Leases) == 0 && len(g.released) == 0 {
+			hides, err := g.h.mayHide(ctx, p, r.RequestID, r.Taker)
+			g.unsure = hides || err != nil
+		}
+		if !g.unsure {
+			g.over = append(g.over, r.RequestID)
+		}
 	}
 	tx.Record = lockfile.Record{}
 	return nil
@@ -212,6 +220,9 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 		reply, err = p.ReleaseHeld(ctx, h.heldAt(handle, r))
 	} else {
 		reply, err = p.Client.Release(ctx, h.releaseRequest(r))
+		if err == nil {
+			err = h.checkShown(ctx, p, r, &reply)
+		}
 		if waits {
 			reply.Stale = nil // what the request replaces has ended, and may have another holder
 		}

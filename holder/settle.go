@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/holder/cleanup"
@@ -28,8 +29,18 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		}
 		return proxy, nil
 	}}
+	s.caller = sync.OnceValues(func() (leaseapi.Caller, error) {
+		p, err := s.proxyFor(ctx, lockfile.Record{Proxy: proxy})
+		if err != nil {
+			return leaseapi.Caller{}, err
+		}
+		return p.Caller(ctx)
+	})
 	err := h.Journal.Journal().SettleDead(ctx, func(in lockfile.Intent) bool {
 		if !dial.Same(in.Proxy, proxy) {
+			return false
+		}
+		if s.isOthers(in) {
 			return false
 		}
 		done, err := s.settleIntent(ctx, in)
@@ -49,10 +60,15 @@ func (h *Holder) settleDead(ctx context.Context, proxy string) {
 		case len(done.Released) > 0:
 			h.Reporter.Notef("journal: %s", done.Text(in))
 		}
-		return true
+		return !done.Unsure
 	})
 	if err != nil {
 		h.Reporter.Debugf("%v", err)
+	}
+	if s.others > 0 {
+		caller, _ := s.caller()
+		h.Reporter.Notef("journal: left alone what %d killed or failed commands of %s had, since this is %s: leasectl recover with that token gives it back",
+			s.others, s.taker, caller)
 	}
 }
 
@@ -63,6 +79,29 @@ type settling struct {
 	proxyOf func(lockfile.Record) (string, error)
 	// lockTime is how long to wait for the lock of a handle; zero: as long as a release may take.
 	lockTime time.Duration
+
+	// Of settleDead:
+	caller func() (leaseapi.Caller, error) // this run's, asked for once
+	others int                             // entries of other callers
+	taker  leaseapi.Caller                 // one of these
+}
+
+// isOthers tells whether an entry is about leases that another caller took, and that may last: they are
+// not asked for.
+func (s *settling) isOthers(in lockfile.Intent) bool {
+	if in.Taker == (leaseapi.Caller{}) || in.Outlived(time.Now()) {
+		return false
+	}
+	caller, err := s.caller()
+	if err != nil {
+		s.h.Reporter.Debugf("journal: %s: %v", in.Describe(), err)
+		return true
+	}
+	if caller == (leaseapi.Caller{}) || caller == in.Taker {
+		return false
+	}
+	s.others, s.taker = s.others+1, in.Taker
+	return true
 }
 
 // Settled is the result of settling an intent.
@@ -71,6 +110,7 @@ type Settled struct {
 	Kept        []string // the handle has these names: they are its user's
 	Unconfirmed bool     // it is not known which leases are held
 	Listed      bool     // the adapter lists the leases that are unconfirmed
+	Unsure      bool     // another caller may have made the request: the entry stays for a while
 	orphaned    bool     // no process is left to release kept
 }
 
@@ -112,8 +152,11 @@ func (s *settling) settleIntent(ctx context.Context, in lockfile.Intent) (done S
 			done.Unconfirmed, err = in.Kind != lockfile.KindRelease, nil
 		}
 		done.Released = append(done.Released, names...)
+		if err == nil && len(names) == 0 && !done.Unconfirmed {
+			done.Unsure, err = s.mayHide(ctx, in)
+		}
 	}
-	if err == nil && !done.Unconfirmed && len(done.Kept) == 0 {
+	if err == nil && !done.Unconfirmed && !done.Unsure && len(done.Kept) == 0 {
 		s.h.Keepers.Dismiss(in.Request) // the killed process may be the keeper
 	}
 	return done, err
@@ -146,7 +189,7 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 		}
 		return g.all(ctx, tx)
 	})
-	done.Released, done.Unconfirmed = g.released, g.unknowable && in.Kind != lockfile.KindRelease
+	done.Released, done.Unsure, done.Unconfirmed = g.released, g.unsure, g.unknowable && in.Kind != lockfile.KindRelease
 	if _, listed := errors.AsType[*v1.UnconfirmedError](err); listed {
 		done.Unconfirmed, done.Listed, err = true, true, nil
 	}
@@ -185,6 +228,15 @@ func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released [
 	return released, nil
 }
 
+// mayHide is [Holder.mayHide] for the request of an intent.
+func (s *settling) mayHide(ctx context.Context, in lockfile.Intent) (bool, error) {
+	p, err := s.proxyFor(ctx, lockfile.Record{Proxy: in.Proxy})
+	if err != nil {
+		return false, err
+	}
+	return s.h.mayHide(ctx, p, in.Request, in.Taker)
+}
+
 // Text says how an intent was settled.
 func (d Settled) Text(in lockfile.Intent) string {
 	who := in.Describe()
@@ -203,6 +255,9 @@ func (d Settled) Text(in lockfile.Intent) string {
 		return fmt.Sprintf("kept %s: handle %s has it: release that if nobody needs it: %s", strings.Join(d.Kept, ", "), in.Handle, who)
 	case in.Kind == lockfile.KindRelease:
 		return fmt.Sprintf("nothing left to release in handle %s: %s", in.Handle, who)
+	}
+	if d.Unsure {
+		who += ": its entry stays for a while, since another token may have made the request"
 	}
 	return fmt.Sprintf("withdrawn, nothing was held: %s", who)
 }

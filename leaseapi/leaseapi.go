@@ -152,6 +152,7 @@ type AcquireReply struct {
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
 	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is; empty: a listed pool, or not configured
 	Stale      []Lost    `json:"stale,omitempty"`       // of [ParamReplaces]: leases that had ended before
+	Caller     Caller    `json:"caller,omitzero"`       // who took them
 }
 
 // Queued is the answer 202 to an acquire that is still waiting: send it again

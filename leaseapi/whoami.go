@@ -6,6 +6,23 @@ import "time"
 // have it answer 404.
 const PathWhoami = "/whoami"
 
+// Caller is who a server takes a caller for. The zero Caller is everybody, on a server that asks for no
+// tokens.
+type Caller struct {
+	Name   string `json:"name,omitempty"`
+	Issuer string `json:"issuer,omitempty"` // that vouches for Name; empty: a token of the server's file
+}
+
+func (c Caller) String() string {
+	switch {
+	case c == Caller{}:
+		return "everybody"
+	case c.Issuer == "":
+		return c.Name
+	}
+	return c.Name + " of " + c.Issuer
+}
+
 // WhoamiReply is the answer to GET [PathWhoami].
 type WhoamiReply struct {
 	Open bool `json:"open,omitempty"` // the server asks for no tokens: everybody may do everything

@@ -23,7 +23,7 @@ func (r Record) check() error {
 	return cmp.Or(
 		checkWord("state", r.State, HandleQueued, HandleHeld, HandleReleasing),
 		checkRequest(r.RequestID), checkRequest(r.Within),
-		leaseapi.CheckOwner(r.Owner),
+		leaseapi.CheckOwner(r.Owner), checkCaller(r.Taker),
 		checkAsk(r.Ask),
 		checkProxy(r.Proxy), checkLine("store", r.Store), checkLine("seal", r.Seal), checkLine("adapter", r.Adapter),
 		checkLeases(r.Leases), checkLeases(r.Replaces),
@@ -39,12 +39,12 @@ func (in Intent) check() error {
 		checkPath("handle", in.Handle),
 		checkProxy(in.Proxy),
 		checkType(in.Type),
-		leaseapi.CheckOwner(in.Owner),
-		notNegative("count", in.Count), notNegative("pid", in.PID))
+		leaseapi.CheckOwner(in.Owner), checkCaller(in.Taker),
+		notNegative("count", in.Count), notNegative("pid", in.PID), notNegative("ttl_ns", in.TTL))
 }
 
 func (g Grant) check() error {
-	return cmp.Or(checkLeases([]Lease{g.Lease}), checkLine("store", g.Store), checkLine("adapter", g.Adapter), checkRequest(g.RequestID), leaseapi.CheckOwner(g.Owner))
+	return cmp.Or(checkLeases([]Lease{g.Lease}), checkLine("store", g.Store), checkLine("adapter", g.Adapter), checkRequest(g.RequestID), leaseapi.CheckOwner(g.Owner), checkCaller(g.Taker))
 }
 
 func (r SharedRecord) check() error {
@@ -63,7 +63,7 @@ func (r Round) check() error {
 		checkPath("handle", r.Handle),
 		checkType(r.Type), checkProxy(r.Proxy), leaseapi.CheckOwner(r.Owner),
 		checkLine("token", r.Token), checkPath("token_file", r.TokenFile),
-		checkLeases(r.Leases), checkLine("adapter", r.Adapter), checkLine("unit", r.Unit), checkRequest(r.RequestID),
+		checkLeases(r.Leases), checkLine("adapter", r.Adapter), checkLine("unit", r.Unit), checkRequest(r.RequestID), checkCaller(r.Taker),
 		notNegative("by", r.By), notNegative("count", r.Count), notNegative("units", r.Units), notNegative("uses", r.Uses),
 		notNegative("max_uses", r.MaxUses), notNegative("bound", r.Bound),
 		notNegative("ttl_ns", r.TTL), notNegative("max_age_ns", r.MaxAge), notNegative("granted_ns", r.Granted), notNegative("renew_every_ns", r.RenewEvery),
@@ -121,6 +121,10 @@ func checkRequest(id string) error {
 		return nil
 	}
 	return leaseapi.CheckRequestID(id)
+}
+
+func checkCaller(c leaseapi.Caller) error {
+	return cmp.Or(checkLine("name", c.Name), checkLine("issuer", c.Issuer))
 }
 
 // checkType is [leaseapi.CheckType], also for none.

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Entries are the journal entries of this process. A command writes an entry before it asks the proxy
@@ -30,7 +32,7 @@ func (es *Entries) Journal() Journal {
 
 // Begin writes an intent down and holds it.
 func (es *Entries) Begin(ctx context.Context, in Intent) error {
-	in.PID, in.Begun, in.Within = os.Getpid(), time.Now().UTC().Round(time.Millisecond), es.Within
+	in.PID, in.Begun, in.Within = os.Getpid(), now(), es.Within
 	if err := MakeStateDir(es.StateDir); err != nil {
 		return err
 	}
@@ -45,6 +47,23 @@ func (es *Entries) Begin(ctx context.Context, in Intent) error {
 	}
 	es.entries[in.ID] = entry
 	return nil
+}
+
+// Granted notes in the entry of a request of this process who took its leases, and for how long they last
+// after their last renewal. A failure does no harm but that others may withdraw them.
+func (es *Entries) Granted(request string, taker leaseapi.Caller, ttl time.Duration) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if e := es.entries[request]; e != nil && taker != (leaseapi.Caller{}) {
+		e.intent.Taker, e.intent.TTL = taker, ttl
+		e.intent.write(e.path)
+	}
+}
+
+// Outlived tells whether an entry of a dead process says that the leases of a request have ended by
+// themselves by now.
+func (es *Entries) Outlived(request string) bool {
+	return es.Journal().Contains(func(in Intent) bool { return in.Request == request && in.Outlived(time.Now()) })
 }
 
 // Settle removes an entry: nothing is left to do. It ignores ids without an entry of this

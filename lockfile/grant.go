@@ -3,6 +3,8 @@ package lockfile
 import (
 	"slices"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Grant is one grant of a name, as a [List] remembers it. Of a line that others wrote, only the
@@ -14,6 +16,8 @@ type Grant struct {
 	RequestID string    `json:"request_id,omitempty"`
 	Owner     string    `json:"owner,omitempty"`
 	At        time.Time `json:"at,omitzero"` // when it was acquired
+
+	Taker leaseapi.Caller `json:"taker,omitzero"` // as in Record
 }
 
 // Is reports whether g and o are known to be the same grant: by their generations or, if one of

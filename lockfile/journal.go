@@ -48,8 +48,28 @@ type Intent struct {
 
 	// Within is the request of the exec within whose command the process runs; "": there is none.
 	Within string `json:"within,omitempty"`
+	// Taker is who took the leases of Request; zero: everybody, or nobody yet, since no answer came. TTL is
+	// what was granted, how long they last after their last renewal.
+	Taker leaseapi.Caller `json:"taker,omitzero"`
+	TTL   time.Duration   `json:"ttl_ns,omitempty"`
+
 	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
+	// Dead is when the process had ended, or had left the entry, at the latest; zero: nobody has looked yet.
+	Dead time.Time `json:"dead,omitzero"`
+}
+
+// unansweredTime is after how long nothing is left of a request whose process is dead and had no answer: it
+// loses its place in the queue, and a grant ends that nobody confirms.
+const unansweredTime = leaseapi.PlaceKept + leaseapi.ProvisionalTTL
+
+// Outlived tells whether what an intent of a dead process is about has ended by itself by now.
+func (in Intent) Outlived(now time.Time) bool {
+	after := in.TTL
+	if in.Taker == (leaseapi.Caller{}) {
+		after = max(after, unansweredTime)
+	}
+	return after > 0 && !in.Dead.IsZero() && now.After(in.Dead.Add(after))
 }
 
 // Kind says what a process was about to do.
@@ -69,9 +89,13 @@ const (
 // Intent returns the journal entry for an operation on the record's request. handle is the path of
 // its handle.
 func (r Record) Intent(id string, kind Kind, handle string) Intent {
-	return Intent{
+	in := Intent{
 		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: r.Proxy, Type: r.Type, Count: r.Count, Owner: r.Owner,
 	}
+	if len(r.Leases) > 0 {
+		in.Taker, in.TTL = r.Taker, r.TTL
+	}
+	return in
 }
 
 // Describe names for people the operation and the process of an intent that a dead process left, and
@@ -220,22 +244,31 @@ func (e *Entry) Settle() error {
 // left by a process that was not killed. A kill during Leave leaves the entry with or without
 // the mark.
 func (e *Entry) Leave() error {
-	e.intent.Left = true
-	data, err := e.intent.encode()
-	if err == nil {
-		err = fill(e.path, data)
-	}
+	e.intent.Left, e.intent.Dead = true, now()
+	err := e.intent.write(e.path)
 	if err != nil {
 		err = fmt.Errorf("leave a journal entry: %w", err)
 	}
 	return errors.Join(err, e.file.Unlock())
 }
 
+// now is the time as entries have it.
+func now() time.Time { return time.Now().UTC().Round(time.Millisecond) }
+
+// write writes in into its entry, whose lock the caller holds.
+func (in Intent) write(path string) error {
+	data, err := in.encode()
+	if err != nil {
+		return err
+	}
+	return fill(path, data)
+}
+
 // SettleDead calls fn with each intent whose process is dead, oldest first, and removes the
 // entries that fn settles. No other process gets the same intent until fn returns. SettleDead
 // stops when ctx ends, which is no error, and never waits for a lock. An entry that cannot be
 // read, that a newer program wrote ([ErrNewer]), or that no leasectl wrote, stays and is in the
-// error.
+// error. One that fn does not settle notes that its process is dead.
 func (j Journal) SettleDead(ctx context.Context, fn func(Intent) (settled bool)) error {
 	entries, err := byAge(string(j), intentSuffix)
 	if err != nil {
@@ -253,6 +286,10 @@ func (j Journal) SettleDead(ctx context.Context, fn func(Intent) (settled bool))
 			}
 			if !whole || fn(in) {
 				return os.Remove(e.path)
+			}
+			if in.Dead.IsZero() { // for the next one
+				in.Dead = now()
+				return errors.Join(in.write(e.path), os.Chtimes(e.path, time.Time{}, e.at)) // it stays as old as it was
 			}
 			return nil
 		})

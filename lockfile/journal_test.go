@@ -9,8 +9,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 func journalIn(t *testing.T) Journal { return Journal(filepath.Join(t.TempDir(), "intents")) }
@@ -100,7 +105,10 @@ func TestJournalOverAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.Left = true
-		if len(got) != 1 || !reflect.DeepEqual(got[0], in) {
+		if len(got) == 1 && !got[0].Dead.IsZero() {
+			in.Dead = got[0].Dead
+		}
+		if len(got) != 1 || in.Dead.IsZero() || !reflect.DeepEqual(got[0], in) {
 			t.Errorf("begun %+v, found %+v", in, got)
 		}
 	}
@@ -287,4 +295,44 @@ func TestJournalRemove(t *testing.T) {
 	}
 	ok(t, e.Settle())
 	ok(t, kept.Settle())
+}
+
+// What a dead process was granted may last for its TTL after its last renewal, and a request without an
+// answer for 90 s. Both count from when somebody noticed that the process is dead.
+func TestJournalOutlived(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		taker := leaseapi.Caller{Name: "alice", Issuer: "https://ci"}
+		es := Entries{StateDir: t.TempDir()}
+		for id, ttl := range map[string]time.Duration{"long": time.Hour, "short": 10 * time.Second, "unanswered": 0} {
+			ok(t, es.Begin(t.Context(), Intent{ID: id, Request: id, Kind: KindExec, Handle: "/h"}))
+			if ttl > 0 {
+				es.Granted(id, taker, ttl)
+			}
+			es.Leave(id)
+		}
+		look := func() (outlived []string) {
+			ok(t, es.Journal().SettleDead(t.Context(), func(in Intent) bool {
+				if in.Outlived(time.Now()) != es.Outlived(in.Request) {
+					t.Errorf("%s has outlived itself: %t, and in the journal %t", in.ID, in.Outlived(time.Now()), es.Outlived(in.Request))
+				}
+				if (in.Taker == taker) != (in.ID != "unanswered") {
+					t.Errorf("%s: taken by %v", in.ID, in.Taker)
+				}
+				if in.Outlived(time.Now()) {
+					outlived = append(outlived, in.ID)
+				}
+				return false
+			}))
+			return outlived
+		}
+		for _, tt := range []struct {
+			after time.Duration
+			want  string
+		}{{0, ""}, {9 * time.Second, ""}, {2 * time.Second, "short"}, {78 * time.Second, "short"}, {2 * time.Second, "short unanswered"}, {time.Hour, "long short unanswered"}} {
+			time.Sleep(tt.after)
+			if got := slices.Sorted(slices.Values(look())); strings.Join(got, " ") != tt.want {
+				t.Errorf("after %s more: %v, want %s", tt.after, got, tt.want)
+			}
+		}
+	})
 }

@@ -47,7 +47,10 @@ type Record struct {
 	Resizes int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them
 	Proxy   string `json:"proxy,omitempty"`   // URL
 	Store   string `json:"store,omitempty"`   // id of the proxy's store; see [Grant]
-	Seal    string `json:"seal,omitempty"`    // shows that the state directory knows RequestID and Proxy; see package dial
+	// Taker is who took the leases, as the proxy said; zero: everybody, or there are none yet. To others a
+	// proxy may not show them.
+	Taker leaseapi.Caller `json:"taker,omitzero"`
+	Seal  string          `json:"seal,omitempty"` // shows that the state directory knows RequestID and Proxy; see package dial
 	// Adapter is the id of the state directory whose adapter made the generations of the leases,
 	// since their proxy is of version 1; "": the proxy made them.
 	Adapter string `json:"adapter,omitempty"`
@@ -136,7 +139,7 @@ func (r Record) Grants() []Grant {
 		if r.Adapter != "" {
 			l.Generation = 0 // which means nothing elsewhere
 		}
-		grants[i] = Grant{Lease: l, Store: r.Store, Adapter: r.Adapter, RequestID: r.RequestID, Owner: r.Owner, At: r.AcquiredAt}
+		grants[i] = Grant{Lease: l, Store: r.Store, Adapter: r.Adapter, RequestID: r.RequestID, Owner: r.Owner, At: r.AcquiredAt, Taker: r.Taker}
 	}
 	return grants
 }

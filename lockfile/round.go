@@ -50,15 +50,16 @@ type Round struct {
 	Bound   int           `json:"bound,omitempty"`
 	MaxAge  time.Duration `json:"max_age_ns,omitempty"` // a length; zero: any
 
-	Leases    []Lease       `json:"leases,omitempty"`
-	Adapter   string        `json:"adapter,omitempty"` // as in Record
-	Units     int           `json:"units,omitempty"`   // of a counted pool that were granted; zero: the pool is listed
-	Unit      string        `json:"unit,omitempty"`    // what one unit is, if the proxy said so
-	RequestID string        `json:"request_id,omitempty"`
-	Granted   time.Duration `json:"granted_ns,omitempty"` // the granted TTL, a length; zero: none, the lease lasts until its release
-	Since     time.Time     `json:"since,omitzero"`       // for people
-	ExpiresAt time.Duration `json:"expires_at_ns,omitempty"`
-	EndsAt    time.Duration `json:"ends_at_ns,omitempty"` // nobody joins from then on
+	Leases    []Lease         `json:"leases,omitempty"`
+	Adapter   string          `json:"adapter,omitempty"` // as in Record
+	Units     int             `json:"units,omitempty"`   // of a counted pool that were granted; zero: the pool is listed
+	Unit      string          `json:"unit,omitempty"`    // what one unit is, if the proxy said so
+	RequestID string          `json:"request_id,omitempty"`
+	Taker     leaseapi.Caller `json:"taker,omitzero"`       // as in Record
+	Granted   time.Duration   `json:"granted_ns,omitempty"` // the granted TTL, a length; zero: none, the lease lasts until its release
+	Since     time.Time       `json:"since,omitzero"`       // for people
+	ExpiresAt time.Duration   `json:"expires_at_ns,omitempty"`
+	EndsAt    time.Duration   `json:"ends_at_ns,omitempty"` // nobody joins from then on
 
 	Uses  int   `json:"uses"`            // reserved so far; they are numbered from 1
 	Users []int `json:"users,omitempty"` // uses that have not ended, unless their process was killed

@@ -79,6 +79,7 @@ type Grant struct {
 	Asked        Instant          // when the attempt began that was answered with the grant
 	Capabilities Capabilities     // what the proxy can do with these leases
 	Stale        []leaseapi.Lost  // of Request.Replaces: leases that had ended before
+	Caller       leaseapi.Caller  // who took them; zero: the proxy asks for no tokens
 }
 
 // Deadline returns the earliest end of the grant if it is not renewed, or the zero
@@ -129,6 +130,7 @@ func newGrant(r *Request, count int, reply leaseapi.AcquireReply) (*Grant, error
 		return nil, errors.New("the names and the leases that the proxy granted differ")
 	}
 	g.TTL, g.Unit, g.Stale = atMost(reply.TTL, r.TTL), reply.Unit, reply.Stale
+	g.Caller = callerOf(reply.Caller.Name, reply.Caller.Issuer)
 	if g.TTL <= 0 {
 		return nil, fmt.Errorf("the proxy granted leases for %s", g.TTL)
 	}

@@ -268,6 +268,9 @@ func acquireReply(clock clock, p *acquireParams, leases []pool.Lease) leaseapi.A
 		reply.RequestID = pool.PlainID(p.ID)
 	}
 	reply.Leases, reply.Unit, reply.Stale = leasesOf(leases, p.counted), p.unit, lostOf(p.stale)
+	if p.by.id != "" {
+		reply.Caller = leaseapi.Caller{Name: p.by.Name, Issuer: p.by.Issuer}
+	}
 	ttl, expires := leases[0].TTL, leases[0].Ends()
 	for i := range leases {
 		l := &leases[i]

@@ -98,7 +98,7 @@ func (r *recovery) recoverIntents(ctx context.Context) error {
 		case err == nil && in.Kind != lockfile.KindKeep:
 			r.addAction(in, done, Withdrawn)
 		}
-		return err == nil && (!done.Unconfirmed || done.Listed)
+		return err == nil && !done.Unsure && (!done.Unconfirmed || done.Listed)
 	})
 }
 

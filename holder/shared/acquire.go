@@ -289,7 +289,7 @@ func (n *newcomer) recordRound(ctx context.Context, c *choice, l *holder.Lease) 
 		}
 		record, grant := l.Record(), l.Grant()
 		r.Leases, r.Adapter, r.RequestID, r.Granted, r.Since = record.Leases, record.Adapter, record.RequestID, grant.TTL, record.AcquiredAt
-		r.Units, r.Unit = grant.Units, grant.Unit
+		r.Units, r.Unit, r.Taker = grant.Units, grant.Unit, grant.Caller
 		r.RenewedAt = grant.Asked.SinceBoot()
 		if grant.Capabilities == proxyclient.Ours {
 			r.Deadline = grant.Deadline().SinceBoot()

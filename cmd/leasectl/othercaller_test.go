@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// callersWorld is a server with callers: alice, who takes leases and has two tokens; bob, who sees her
+// pools; and carol, who does not.
+type callersWorld struct {
+	*world
+	socket string
+	pools  []string
+	server *exec.Cmd
+}
+
+func newCallersWorld(t *testing.T, pools ...string) *callersWorld {
+	w := &callersWorld{world: newBareWorld(t, clitest.Build(t, "")), pools: pools}
+	w.socket = w.Path("s")
+	w.Env = append(os.Environ(), "LEASE_PROXY_SERVER_URL=unix://"+w.socket, "LEASECTL_OWNER=job-1")
+	for _, token := range []string{"alice", "alice-2", "bob", "carol"} {
+		w.write(token+".token", token+"-secret-0123456789\n")
+	}
+	w.write("auth.yaml", `tokens:
+- {name: alice, secret_file: alice.token}
+- {name: alice, secret_file: alice-2.token}
+- {name: bob, secret_file: bob.token}
+- {name: carol, secret_file: carol.token, pools: [other]}
+`)
+	t.Cleanup(func() { w.stop(); w.NoneLeft() })
+	return w
+}
+
+func (w *callersWorld) write(name, text string) {
+	w.T.Helper()
+	if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// start starts the server, which asks for tokens if auth is true.
+func (w *callersWorld) start(auth bool) {
+	w.T.Helper()
+	args := []string{"serve", "--socket", w.socket, "--data", w.Path("data"), "--pool", "other=100"}
+	for _, p := range w.pools {
+		args = append(args, "--pool", p)
+	}
+	if auth {
+		args = append(args, "--auth", w.Path("auth.yaml"))
+	}
+	w.server = exec.Command(w.Program, args...)
+	w.server.Stderr = w.Log
+	if err := w.server.Start(); err != nil {
+		w.T.Fatal(err)
+	}
+	w.Client = nil
+	client, err := proxyclient.New(proxyclient.Options{URL: "unix://" + w.socket, TokenFile: w.Path("alice.token")})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Cleanup(client.Close)
+	w.Client = client
+	w.Await("the server to answer", func() bool { _, err := client.Pools(context.Background()); return err == nil })
+}
+
+func (w *callersWorld) stop() {
+	w.server.Process.Signal(syscall.SIGTERM)
+	w.server.Wait()
+}
+
+// held tells whether the only lease of a pool is held.
+func (w *callersWorld) held(typ string) bool { return w.Pool(typ).InUse > 0 }
+
+// cell is a state directory with a lease of alice, and what somebody does there.
+type cell struct {
+	w   *callersWorld
+	typ string
+}
+
+// run runs a script with a token, or with none, in the directory of the cell. In it $T is the type.
+func (c cell) run(token, script string) (code int, said string) {
+	c.w.T.Helper()
+	dir := c.w.Path(c.typ)
+	if err := os.MkdirAll(filepath.Join(dir, "shared"), 0o700); err != nil {
+		c.w.T.Fatal(err)
+	}
+	cmd := exec.Command("sh", "-c", `leasectl() { "$LEASECTL" "$@"; }; `+script)
+	cmd.Dir = dir
+	cmd.Env = append(slices.Clone(c.w.Env), "LEASECTL="+c.w.Program, "T="+c.typ, "LEASECTL_STATE_DIR="+dir+"/state", "SHARED_DIR="+dir+"/shared")
+	if token != "" {
+		cmd.Env = append(cmd.Env, "LEASECTL_TOKEN_FILE="+c.w.Path(token+".token"))
+	}
+	out, err := cmd.CombinedOutput()
+	if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+		c.w.T.Fatal(err)
+	}
+	return clitest.ExitCode(err), string(out)
+}
+
+// killed is an exec of alice's that was killed, with a lease that was confirmed.
+const killed = `leasectl exec --type $T --parent-death KILL %s -- sh -c '"$LEASECTL" renew --handle "$LEASECTL_HANDLE" && kill -KILL $PPID; exec sleep 100' 2>/dev/null; true`
+
+// What a token does not see is not over. Whatever somebody does to what another caller took on the same
+// machine, either the lease ends, or alice's next clean-up gives it back: the words, the exit code, the files
+// and the server agree.
+func TestLeasesOfOtherCallers(t *testing.T) {
+	t.Parallel()
+	ops := []struct {
+		name   string
+		take   string // what alice does first
+		act    string // what somebody does then
+		settle string // how alice gives it back, if it is held still
+		quiet  bool   // act succeeds, although it leaves the lease alone
+	}{
+		{"release by handle", `leasectl acquire --type $T --handle h`, `leasectl release --handle h`, `leasectl release --handle h`, false},
+		{"late release", `leasectl acquire --type $T --handle h`, `leasectl release --handle h --delay 100ms --detach`, `leasectl release --handle h`, false},
+		{"release by list", `leasectl acquire --type $T --scope test`, `leasectl release --scope test`, `leasectl release --scope test`, false},
+		{"late release by list", `leasectl acquire --type $T --scope test`, `leasectl release --scope test --delay 100ms --detach`, `leasectl release --scope test`, false},
+		{"release by name", `leasectl acquire --type $T --handle h`, `leasectl release --names $T-0`, `leasectl release --handle h`, false},
+		{"release of all", `leasectl acquire --type $T --handle h --owner $T`, `leasectl release --all --owner $T`, `leasectl release --handle h`, true},
+		{"reacquire", `leasectl acquire --type $T --handle h`, `leasectl reacquire --type other --handle h`, `leasectl release --handle h`, false},
+		{"recover after a killed exec", fmt.Sprintf(killed, ""), `leasectl recover`, `leasectl recover`, false},
+		{"recover after a killed exec without its handle", fmt.Sprintf(killed, "--handle h") + `; rm h h.json`, `leasectl recover`, `leasectl recover`, false},
+		{"acquire after a killed exec", fmt.Sprintf(killed, ""), `leasectl acquire --type other`, `leasectl recover`, true},
+		{"recover after a dead shared lease", fmt.Sprintf(killed, "--shared S"), `leasectl recover`, `leasectl recover`, false},
+		{"exec after a dead shared lease", fmt.Sprintf(killed, "--shared S"), `leasectl exec --type other --shared R -- true`, `leasectl recover`, true},
+	}
+	cases := []struct {
+		token string
+		auth  bool // the server asks for tokens when somebody acts
+		again bool // it was restarted before
+		ends  bool
+		says  string
+	}{
+		{"alice", true, false, true, ""},
+		{"alice-2", true, false, true, ""},
+		{"bob", true, false, false, ""},
+		{"carol", true, false, false, "the proxy does not show this lease to carol, which is not who took it"},
+		{"", true, false, false, ""},
+		{"alice-2", true, true, true, ""},
+		{"carol", true, true, false, "the proxy does not show this lease to carol, which is not who took it"},
+		{"carol", false, true, true, ""},
+		{"", false, true, true, ""},
+	}
+	var pools []string
+	cellOf := func(w *callersWorld, op, i int) cell { return cell{w, fmt.Sprintf("t%d-%d", op, i)} }
+	for op := range ops {
+		for i := range cases {
+			pools = append(pools, cellOf(nil, op, i).typ+"=1")
+		}
+	}
+	w := newCallersWorld(t, pools...)
+	w.start(true)
+	var taking sync.WaitGroup
+	for op, o := range ops {
+		taking.Go(func() {
+			for i := range cases {
+				c := cellOf(w, op, i)
+				if code, said := c.run("alice", o.take); code != 0 {
+					t.Errorf("%s: alice: %d\n%s", o.name, code, said)
+				}
+			}
+		})
+	}
+	taking.Wait()
+	auth, again := true, false
+	for i, tt := range cases {
+		if tt.auth != auth || tt.again != again {
+			w.stop()
+			w.start(tt.auth)
+			auth, again = tt.auth, tt.again
+		}
+		t.Run(fmt.Sprintf("%s/auth=%t/restarted=%t", tt.token, tt.auth, tt.again), func(t *testing.T) {
+			for op, o := range ops {
+				t.Run(o.name, func(t *testing.T) {
+					t.Parallel()
+					c := cellOf(w, op, i)
+					if !w.held(c.typ) {
+						t.Fatal("alice has no lease")
+					}
+					code, said := c.run(tt.token, o.act)
+					defer func() {
+						if t.Failed() {
+							t.Logf("exit code %d\n%s", code, said)
+						}
+					}()
+					if tt.ends {
+						if code != 0 {
+							t.Errorf("exit code %d", code)
+						}
+						if strings.Contains(o.act, "--detach") {
+							w.Await("the late release", func() bool { return !w.held(c.typ) })
+						}
+					} else {
+						if quiet := o.quiet && tt.token != ""; (code == 0) != quiet {
+							t.Errorf("exit code %d, want success: %t", code, quiet)
+						}
+						if !w.held(c.typ) {
+							t.Error("it has ended")
+						}
+						if strings.Contains(said, "released "+c.typ) || strings.Contains(said, "\n"+c.typ+"-0\n") {
+							t.Error("it says that it is released")
+						}
+						if !o.quiet && o.name != "release by name" && !strings.Contains(said, tt.says) {
+							t.Errorf("it did not say %q", tt.says)
+						}
+					}
+					if w.held(c.typ) == tt.ends {
+						t.Errorf("held: %t", !tt.ends)
+					}
+					if !tt.ends {
+						if code, said := c.run("alice", o.settle); code != 0 || w.held(c.typ) {
+							t.Errorf("alice cannot give it back: exit code %d, held: %t\n%s", code, w.held(c.typ), said)
+						}
+					}
+					if code, left := c.run("alice", `leasectl recover >/dev/null; ls state/intents`); code != 0 || strings.TrimSpace(left) != "" {
+						t.Errorf("left: %d %s", code, left)
+					}
+				})
+			}
+		})
+	}
+}
