@@ -76,7 +76,9 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	drain, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer done()
 	if err := s.http.Shutdown(drain); err != nil {
-		s.http.Close() // a client that has not read its answer by now loses it
+		// A client that has not read its answer by then loses it. The next leader does not wait until
+		// thousands of connections are closed.
+		defer s.http.Close()
 	}
 	running.Wait()
 
