@@ -17,6 +17,7 @@ type row struct {
 // long are the rows that take minutes each, and are measured only when they are named.
 var long = []row{
 	{"million", "a million acquires and releases", measureMillion},
+	{"aged", "pairs of acquire and release after a million", measureAged},
 }
 
 // rows is the table from top to bottom.
@@ -41,6 +42,8 @@ var rows = []row{
 	{"waiters-10000", "10,000 blocked waiters", measureWaiters},
 	{"waiters-100000", "100,000 waiters in a queue", measureManyWaiters},
 	{"leases-100000", "100,000 leases held", measureManyLeases},
+	{"crowded", "100,000 leases held, 5,000 waiters, leases that change hands", measureCrowded},
+	{"stop", "a stop while 20,000 wait", measureStop},
 	{"page", "the status page, and work beside ten that are open", measurePage},
 	{"drain", "10,000 waiters drained through a pool of 50", measureDrain},
 	{"keys", "many requests over a few keys; a limit under KILLs", measureKeys},
