@@ -1,10 +1,12 @@
 package proxyserver
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +230,42 @@ func TestRemovedCaller(t *testing.T) {
 	}
 	if r := s.with(opsSecret).do("POST", leaseapi.PathBreak, `{"name":"a-0","reason":"gone","now":true}`); r.status != 200 {
 		t.Errorf("an operator ends it: %d %s", r.status, r.body)
+	}
+}
+
+// Who may no longer use a pool neither keeps a lease there for longer nor grows it, but may give it back.
+func TestLeaseAfterTheRightToItsPool(t *testing.T) {
+	may := callers(t)
+	p := start(t, Options{Pools: []pool.Config{quota(2), {Type: "mem", Units: 100}, {Type: "other", Units: 1}}, Auth: may})
+	p = withToken(p, callerSecret)
+	kept := p.granted("type=q&request_id=kept").Leases[0]
+	sized := p.granted("type=mem&count=10&request_id=sized").Leases[0]
+	other := p.granted("type=other&request_id=other").Leases[0]
+	resize := func(count int) reply {
+		return p.do("POST", leaseapi.PathResize, fmt.Sprintf(`{"name":%q,"generation":%d,"from":10,"count":%d}`, sized.Name, sized.Generation, count))
+	}
+	fewer := *may
+	fewer.Tokens = slices.Clone(may.Tokens)
+	fewer.Tokens[0].Pools = []string{"other"}
+	p.server.SetAuth(&fewer)
+	delayed := strings.TrimSuffix(withLeases(kept), "}") + `,"delay":"10m"}`
+	for what, c := range map[string]struct {
+		got  reply
+		want int
+	}{
+		"renew":                       {p.do("POST", leaseapi.PathRenew, withLeases(kept)), 403},
+		"renew both":                  {p.do("POST", leaseapi.PathRenew, withLeases(other, kept)), 403},
+		"renew what it may have":      {p.do("POST", leaseapi.PathRenew, withLeases(other)), 200},
+		"grow":                        {resize(50), 403},
+		"shrink":                      {resize(5), 200},
+		"release later":               {p.release(delayed), 403},
+		"release a name later":        {p.release(fmt.Sprintf(`{"names":[%q],"delay":"10m"}`, kept.Name)), 403},
+		"release":                     {p.release(withLeases(kept)), 200},
+		"release what was made small": {p.release(withLeases(sized)), 200},
+	} {
+		if c.got.status != c.want {
+			t.Errorf("%s: %d %s, want %d", what, c.got.status, c.got.body, c.want)
+		}
 	}
 }
 

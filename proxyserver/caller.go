@@ -218,6 +218,26 @@ func (c caller) mayTouch(set *pool.Set, now time.Duration, leases []leaseapi.Lea
 	return nil
 }
 
+// mayKeep returns an error if c may not hold l for longer, or more of it: as an acquire, that takes the right
+// to its pool.
+func (c caller) mayKeep(l pool.Lease) error { return forbid(c.CheckPool(l.Type)) }
+
+// mayRenew returns an error that names the first of leases that c may not hold for longer, or not touch.
+func (c caller) mayRenew(set *pool.Set, now time.Duration, leases []leaseapi.Lease) error {
+	if err := c.mayTouch(set, now, leases); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		held, ok := set.Held(now, l.Name)
+		if ok && held.Generation == l.Generation && !c.hides(set, now, l.Name) {
+			if err := c.mayKeep(held); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func forbiddenLease(name string) error {
 	return forbiddenError(fmt.Sprintf("lease %q was acquired by another caller", name))
 }

@@ -124,12 +124,19 @@ type delayError string
 
 func (e delayError) Error() string { return string(e) }
 
-// checkDelay returns a delayError if req puts off the end of a lease for longer than its pool allows.
+// checkDelay returns an error if req puts off the end of a lease of a pool that c may not use, or, a
+// delayError, for longer than its pool allows.
 func (c caller) checkDelay(set *pool.Set, now time.Duration, req *leaseapi.ReleaseRequest) error {
+	if req.Delay == 0 {
+		return nil
+	}
 	check := func(name string, generation uint64) error {
 		l, held := set.Held(now, name)
 		if !held || l.Generation != cmp.Or(generation, l.Generation) || c.hides(set, now, name) {
 			return nil
+		}
+		if err := c.mayKeep(l); err != nil {
+			return err
 		}
 		if most := set.LongestDelay(l.Type); time.Duration(req.Delay) > most {
 			return delayError(fmt.Sprintf("delay %s is too long: the release of a lease of type %q is put off by %s at the most: ask for less, or renew the lease until it is no longer needed",

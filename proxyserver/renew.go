@@ -19,7 +19,7 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	var renewed []pool.Lease
 	var lost []leaseapi.Lost
 	err := t.attempt(func(set *pool.Set, now time.Duration) error {
-		if err := c.mayTouch(set, now, req.Leases); err != nil {
+		if err := c.mayRenew(set, now, req.Leases); err != nil {
 			return err
 		}
 		for _, l := range req.Leases {

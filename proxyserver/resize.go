@@ -19,7 +19,7 @@ func (h *handler) serveResize(c caller, w http.ResponseWriter, r *http.Request) 
 	err := h.term().attempt(func(set *pool.Set, now time.Duration) (err error) {
 		meant := leaseapi.Lease{Name: req.Name, Generation: req.Generation, RequestID: req.RequestID}
 		if err = c.mayTouch(set, now, []leaseapi.Lease{meant}); err == nil {
-			lease, err = resize(set, now, c.refTo(set, now, meant), req)
+			lease, err = c.resize(set, now, c.refTo(set, now, meant), req)
 		}
 		return err
 	})
@@ -45,15 +45,20 @@ func checkResize(req leaseapi.ResizeRequest) error {
 }
 
 // resize does to the lease of ref what req asks for. With an error it returns the lease as it is.
-func resize(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ResizeRequest) (pool.Lease, error) {
+func (c caller) resize(set *pool.Set, now time.Duration, ref pool.Ref, req leaseapi.ResizeRequest) (pool.Lease, error) {
 	to := req.Count
+	held, _ := set.Held(now, req.Name) // set.Resize reports a lease that nobody holds
 	if req.Items != nil && !ref.Hidden {
-		held, _ := set.Held(now, req.Name) // set.Resize reports a lease that nobody holds
 		units, err := set.Units(pool.Request{Type: held.Type, Ask: pool.Ask{Items: *req.Items, HasItems: true, Weighted: true}})
 		if err != nil && held.Generation == req.Generation {
 			return held, err
 		}
 		to = units
+	}
+	if held.Generation == req.Generation && to > held.Units && !ref.Hidden {
+		if err := c.mayKeep(held); err != nil {
+			return held, err
+		}
 	}
 	return set.Resize(now, ref, pool.Resizing{From: req.From, To: to, After: req.After})
 }
