@@ -9,7 +9,7 @@ type Ended struct {
 	// Unconfirmed: its grant expired before a renewal confirmed it. Nobody gave the grant back
 	// or cancelled it.
 	Unconfirmed bool
-	Unseen      bool       // it was cancelled before it came: see [MaxUnseen]
+	Unseen      bool       // it was cancelled before it came: see [MaxUnseen] and [MaxAllUnseen]
 	Result      Result     // of the request that it had merged with; zero: it ended otherwise
 	Removed     string     // why an operator took it off the queue; empty: no operator did
 	Lease       EndedLease // the last lease that it held; zero: none
@@ -44,8 +44,9 @@ type tombstones struct {
 	first, last *tombstone
 	count       int
 	unseen      map[string][]*tombstone // by caller, in the same order
-	limit       int
-	limitUnseen int // of one caller
+	countUnseen int
+
+	limit, limitUnseen, limitAllUnseen int // MaxEnded, MaxUnseen, MaxAllUnseen; tests have fewer
 }
 
 // tombstone is one of them.
@@ -61,7 +62,7 @@ func newTombstones() tombstones {
 			func(t *tombstone) string { return t.ID },
 			func(t *tombstone) **tombstone { return &t.sameID }),
 		unseen: make(map[string][]*tombstone),
-		limit:  MaxEnded, limitUnseen: MaxUnseen,
+		limit:  MaxEnded, limitUnseen: MaxUnseen, limitAllUnseen: MaxAllUnseen,
 	}
 }
 
@@ -74,12 +75,21 @@ func (t *tombstones) surplus() *tombstone {
 }
 
 // surplusUnseen returns the first one that the caller of an id cancelled before it came, if it
-// cancelled too many.
+// cancelled too many; or, if all callers together did, the first of the caller that has most.
 func (t *tombstones) surplusUnseen(id string) *tombstone {
-	if own := t.unseen[CallerOf(id)]; len(own) > t.limitUnseen {
+	own := t.unseen[CallerOf(id)]
+	if len(own) > t.limitUnseen {
 		return own[0]
 	}
-	return nil
+	if t.countUnseen <= t.limitAllUnseen {
+		return nil
+	}
+	for _, other := range t.unseen {
+		if len(other) > len(own) {
+			own = other
+		}
+	}
+	return own[0]
 }
 
 // due returns the first one if it must be forgotten at now.
@@ -131,6 +141,7 @@ func (t *tombstones) push(e Ended) {
 	if e.Unseen {
 		caller := CallerOf(e.ID)
 		t.unseen[caller] = append(t.unseen[caller], added)
+		t.countUnseen++
 	}
 }
 
@@ -150,6 +161,7 @@ func (t *tombstones) remove(e *tombstone) {
 	t.count--
 	t.ids.remove(e)
 	if e.Unseen {
+		t.countUnseen--
 		caller := CallerOf(e.ID)
 		if own := t.unseen[caller]; len(own) == 1 {
 			delete(t.unseen, caller)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,28 @@ func TestEndedIDsAreBounded(t *testing.T) {
 		if back.ended.has(id) != want {
 			t.Errorf("%s is remembered: %v", id, !want)
 		}
+	}
+}
+
+// What all callers cancel before it came is bounded, too: who cancelled most has its oldest forgotten.
+func TestUnseenIDsAreBounded(t *testing.T) {
+	set := one(t, 1)
+	if set.ended.limitAllUnseen != MaxAllUnseen {
+		t.Fatalf("the limit is %d", set.ended.limitAllUnseen)
+	}
+	set.ended.limitAllUnseen = 4
+	for _, id := range []string{"many 1", "many 2", "many 3", "few 1", "few 2", "other 1"} {
+		caller, plain, _ := strings.Cut(id, " ")
+		set.Cancel(0, BindID(caller, plain))
+	}
+	for id, want := range map[string]bool{"many 1": false, "few 1": true, "few 2": true, "other 1": true} {
+		caller, plain, _ := strings.Cut(id, " ")
+		if set.ended.has(BindID(caller, plain)) != want {
+			t.Errorf("%s is remembered: %t", id, !want)
+		}
+	}
+	if set.ended.count != 4 {
+		t.Errorf("%d ids are remembered", set.ended.count)
 	}
 }
 

@@ -38,9 +38,12 @@ const (
 	// provisional.
 	MaxEnded = 1_000_000
 	// MaxUnseen is how many ids that were cancelled before they came are remembered of one caller;
-	// beyond it that caller's oldest are forgotten early. So a caller that cancels invented ids costs
-	// 3 MB, and makes the server forget nobody else's.
+	// beyond it that caller's oldest are forgotten early. So a caller that cancels invented ids
+	// makes the server forget nobody else's.
 	MaxUnseen = 10_000
+	// MaxAllUnseen is how many of those are remembered of all callers; beyond it the oldest of the caller
+	// that has most of them are forgotten early. So many callers that cancel invented ids cost 20 MB.
+	MaxAllUnseen = 20_000
 )
 
 // Lease is one name that is granted, with its units. Times are on the lease clock.
