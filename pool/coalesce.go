@@ -20,8 +20,8 @@ const (
 	Join Coalesce = iota + 1
 	// Once is like Join; but if nobody waits for the key, it joins the run under way.
 	Once
-	// Latest takes the place of the last waiter of its key, if that waiter is Latest too, with
-	// any Variant. The replaced request ends as [Superseded].
+	// Latest replaces the last waiter of its key, if that waiter is Latest too, with any Variant,
+	// and takes its place unless it wants more. The replaced request ends as [Superseded].
 	Latest
 )
 
@@ -86,10 +86,13 @@ func (g *ledger) unfollow(r *request) {
 	r.pool.following--
 }
 
-// supersede drops last and gives its place to r, a new request.
+// supersede drops last and gives its place to r, a new request. If r wants more than last, it goes to its own
+// place: or a small request would keep one for a large one.
 func (g *ledger) supersede(last, r *request) {
 	g.dropForGood(last, &CoalescedError{Superseded}, Ended{Result: Superseded})
-	g.takePlace(r, last)
+	if r.units <= last.units {
+		g.takePlace(r, last)
+	}
 }
 
 // takeTurn makes f, a follower of lead, the leader of lead and its other followers.

@@ -211,7 +211,7 @@ func (p *modelPool) place(r *modelRequest) int {
 func (m *model) enter(r *modelRequest) {
 	m.arrivals++
 	r.arrival, r.queued, r.attached = m.arrivals, true, 1
-	if r.takes != nil {
+	if r.takes != nil && r.units <= r.takes.units {
 		m.arrivals--
 		m.takePlace(r, r.takes)
 	}

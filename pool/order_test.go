@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 )
@@ -134,5 +135,28 @@ func TestPriorityOfASuccessor(t *testing.T) {
 	set = restarted(t, set, config)
 	if st, _ := set.Status(5*s, "successor"); st.Order != (Order{Priority: 4, Overtaken: 2, MayOvertake: 10}) {
 		t.Errorf("%+v", st)
+	}
+}
+
+// A successor that wants more than the one before it waits behind all others: a small request keeps no
+// place for a large one.
+func TestPlaceOfALargerSuccessor(t *testing.T) {
+	config := Config{Type: "t", Units: 10}
+	set := with(t, config)
+	must(t, set, 0, weighs("a", 10), "t-1")
+	for i, count := range []int{4, 3, 4} {
+		q := merging(fmt.Sprint("latest ", i), Latest, "v")
+		q.Weighted, q.Count = true, count
+		must(t, set, 1*s, q)
+		if i == 0 {
+			must(t, set, 1*s, weighs("other", 5))
+		}
+		want := 1
+		if i == 2 {
+			want = 2
+		}
+		if st, _ := set.Status(2*s, q.ID); st.Place != want {
+			t.Errorf("a request of %d units has place %d, want %d", count, st.Place, want)
+		}
 	}
 }
