@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // What another call does to the lease of a running exec either ends it, and exec says so with 76, or
@@ -18,15 +20,17 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 	t.Parallel()
 	const other = `lease lost: "%s-0" \(held-by-other\): stopping the command`
 	const lost = `lease lost: "%s-0" \(released\): stopping the command`
-	// Of the commands, $T is the type, the owner and the beginning of the names, $H the handle of the exec.
+	// Of the commands, $T is the type, the owner and the beginning of the names, $H the handle of the exec, $ID its request.
 	tests := []struct {
-		name   string
-		flags  string // of the exec
-		inside string // what the command runs before it waits for the others
-		act    string // what somebody else runs meanwhile
-		code   int
-		says   string   // what exec says; %s is the type
-		held   []string // afterwards
+		name    string
+		units   bool   // the pool is a counted one
+		flags   string // of the exec
+		inside  string // what the command runs before it waits for the others
+		act     string // what somebody else runs meanwhile
+		request bool   // somebody releases the request of the exec
+		code    int
+		says    string   // what exec says; %s is the type
+		held    []string // afterwards
 	}{
 		{name: "release by handle", act: `leasectl release --handle "$H"`, code: exitLost, says: lost},
 		{name: "release by a handle that the user named", flags: "--handle %s.h", act: `leasectl release --handle "$H"`, code: exitLost, says: lost},
@@ -42,7 +46,21 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 		{name: "reacquire from elsewhere", flags: "--handle %s.h", act: `elsewhere reacquire --handle "$H"`, code: exitLost, says: other, held: []string{"%s-0"}},
 		{name: "break", act: `leasectl break $T-0 --now --reason test`, code: exitLost, says: `lease lost: "%s-0" \(broken: test\): stopping the command`},
 		{name: "reserve", act: `leasectl reserve $T-0 --reason test`},
+		{name: "reserve from elsewhere", act: `elsewhere reserve $T-0 --reason test`},
 		{name: "renew", act: `leasectl renew --handle "$H"`},
+		{name: "renew from elsewhere", flags: "--handle %s.h", act: `elsewhere renew --handle "$H"`},
+		{name: "move", act: `! leasectl move "$ID" --priority 9 --reason test`},
+		{name: "release by request", request: true, code: exitLost, says: lost},
+		{name: "resize", units: true, flags: "--count 2", act: `leasectl resize --handle "$H" --count 1 && leasectl resize --handle "$H" --count 3`},
+		{name: "resize from elsewhere", units: true, flags: "--count 2 --handle %s.h", act: `elsewhere resize --handle "$H" --count 1`},
+		{name: "resize, and release of all from elsewhere", units: true, flags: "--count 2", act: `leasectl resize --handle "$H" --count 1 && elsewhere release --all --owner $T`,
+			code: exitLost, says: `lease lost: "%s-\d+" \(released\): stopping the command`},
+		{name: "resize, and release by handle", units: true, flags: "--count 2", act: `leasectl resize --handle "$H" --count 3 && leasectl release --handle "$H"`,
+			code: exitLost, says: `lease lost: "%s-\d+" \(released\): stopping the command`},
+		{name: "inside: resize", units: true, flags: "--count 2", inside: `leasectl resize --handle "$H" --count 1`},
+		{name: "inside: resize, and release by handle", units: true, flags: "--count 2", inside: `leasectl resize --handle "$H" --count 3 && leasectl release --handle "$H"`},
+		{name: "inside: break", inside: `leasectl break $T-0 --now --reason test`, code: exitLost, says: `lease lost: "%s-0" \(broken: test\): stopping the command`},
+		{name: "inside: reserve", inside: `leasectl reserve $T-0 --reason test`},
 		{name: "inside: release by handle", inside: `leasectl release --handle "$H"`},
 		{name: "inside: release by a handle that the user named", flags: "--handle %s.h", inside: `leasectl release --handle "$H"`},
 		{name: "inside: late release", inside: `leasectl release --handle "$H" --delay 1s --detach`},
@@ -58,16 +76,24 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 		{name: "inside: reacquire, and another attempt", flags: "--attempts 2 --retry-on 4", inside: `test -e $T.again || { touch $T.again; leasectl reacquire --handle "$H"; exit 4; }`,
 			says: `attempt 1 of 2 ended`},
 	}
-	var pools []string
-	for i := range tests {
-		pools = append(pools, fmt.Sprintf("t%d=1", i))
+	config := "resources:\n- {type: two, names: [two-0, two-1]}\n"
+	for i, tt := range tests {
+		has := fmt.Sprintf("names: [t%d-0]", i)
+		if tt.units {
+			has = "units: 3"
+		}
+		config += fmt.Sprintf("- {type: t%d, %s}\n", i, has)
 	}
-	w := newWorld(t, clitest.Build(t, ""), append(pools, "two=2")...)
+	pools := filepath.Join(t.TempDir(), "pools.yaml")
+	if err := os.WriteFile(pools, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldOf(t, clitest.Build(t, ""), "--config", pools)
 	w.Run(0, "acquire", "--type", "two", "--handle", w.Path("two")) // so that nobody gets both
 	for name, text := range map[string]string{
 		"leasectl.sh": "export LEASE_PROXY_SERVER_URL LEASECTL_STATE_DIR\nleasectl() { '" + w.Program + "' \"$@\"; }\nelsewhere() { LEASECTL_STATE_DIR=$PWD/elsewhere '" + w.Program + "' \"$@\"; }\n",
 		"inside.sh":   ". ./leasectl.sh\nH=$LEASECTL_HANDLE\neval \"$1\"\necho \"$H\" >$T.new\nmv $T.new $T.up\nuntil test -e $T.go; do sleep 0.02; done\n",
-		"outside.sh":  ". ./leasectl.sh\nH=$(cat $T.up)\neval \"$1\"\n",
+		"outside.sh":  ". ./leasectl.sh\nH=$(cat $T.up)\nID=$(sed -n 's/.*\"request_id\": *\"\\([A-Z0-9]*\\)\".*/\\1/p' \"$H.json\")\neval \"$1\"\n",
 	} {
 		if err := os.WriteFile(w.Path(name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -90,11 +116,21 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 	for i, tt := range tests {
 		r := runs[i]
 		r.await("the command to start", func() bool { _, err := os.Stat(w.Path(r.typ + ".up")); return err == nil || len(r.ended) > 0 })
+		if tt.request {
+			tt.act = `echo "$ID"`
+		}
 		if tt.act != "" {
 			act := w.Command()
 			act.Path, act.Args, act.Env = "/bin/sh", []string{"sh", "outside.sh", tt.act}, r.env
-			if out, err := act.CombinedOutput(); err != nil {
+			out, err := act.CombinedOutput()
+			if err != nil {
 				t.Fatalf("%s: %v\n%s", tt.name, err, out)
+			}
+			if tt.request {
+				id := strings.TrimSpace(string(out))
+				if _, err := w.Client.Release(t.Context(), leaseapi.ReleaseRequest{RequestIDs: []string{id}}); err != nil {
+					t.Fatalf("%s: %v", tt.name, err)
+				}
 			}
 		}
 		r.renewed = strings.Count(r.stderr.String(), "renewed ")
