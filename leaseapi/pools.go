@@ -109,7 +109,7 @@ const (
 	WaitWriter = "behind a writer" // of its key: the holders read the key, too, but a request that writes it waits ahead
 	WaitLocked = "lock delay of"   // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
 	WaitJoined = "joined"          // waits for the end of another request's run
-	WaitFor    = "waits for"       // " TYPE too: WHY" follows: a request of several pools waits for one of the others; see [WaitsFor]
+	WaitFor    = "waits for"       // " TYPE too: WHY" follows: a request of several pools waits for one of the others; see [WaitsFor], and [WaitsInCircle]
 	WaitPaused = "paused"          // an operator has paused the pool; ": " and the reason follow
 )
 
@@ -144,6 +144,22 @@ func WaitedFor(reason string) (typ, why string, ok bool) {
 		typ, ok = strings.CutSuffix(typ, " too")
 	}
 	return typ, why, ok
+}
+
+// circleIn stands between the owner and the type of [WaitsInCircle].
+const circleIn = ", which waits for you in "
+
+// WaitsInCircle returns why a request waits, if it waits for leases of an owner, which waits for leases of
+// the request's own owner in the pool of a type: neither goes unless one of them gives up.
+func WaitsInCircle(owner, typ string) string { return WaitFor + " " + owner + circleIn + typ }
+
+// WaitedInCircle is the reverse of [WaitsInCircle]; false if reason is another.
+func WaitedInCircle(reason string) (owner, typ string, ok bool) {
+	i := strings.LastIndex(reason, circleIn)
+	if owner, ok = strings.CutPrefix(reason, WaitFor+" "); !ok || i < 0 {
+		return "", "", false
+	}
+	return owner[:i-len(WaitFor+" ")], reason[i+len(circleIn):], true
 }
 
 // WantsMore returns why a request waits that wants more names of a pool than reservations leave there.

@@ -29,10 +29,11 @@ type ledger struct {
 	timers   ordered[*timer]
 
 	held, waiting int
-	usage         map[string]usage  // by caller
-	several       int               // how many of those in queues want leases of several pools
-	classes       map[string]*class // of those, by what they ask for
-	touched       []*pool           // pools in which a waiter may fit after a change; serve looks at them
+	usage         map[string]usage      // by caller
+	waitersOf     map[string][]*request // by owner
+	several       int                   // how many of those in queues want leases of several pools
+	classes       map[string]*class     // of those, by what they ask for
+	touched       []*pool               // pools in which a waiter may fit after a change; serve looks at them
 	changes       []Change
 	act           Act      // the operator's act that is under way; zero: none is
 	drained       []Change // what the last Drain returned; the next one uses its memory again
@@ -49,11 +50,12 @@ func newLedger(now time.Duration, generation uint64) ledger {
 		requests: newByID(
 			func(r *request) string { return r.ID },
 			func(r *request) **request { return &r.sameID }),
-		ended:   newTombstones(),
-		usage:   make(map[string]usage),
-		classes: make(map[string]*class),
-		pauses:  make(map[string]Pause),
-		timers:  newTimers(),
+		ended:     newTombstones(),
+		usage:     make(map[string]usage),
+		waitersOf: make(map[string][]*request),
+		classes:   make(map[string]*class),
+		pauses:    make(map[string]Pause),
+		timers:    newTimers(),
 	}
 }
 

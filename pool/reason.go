@@ -10,6 +10,9 @@ import (
 // reason returns why r waits for p, as [WaiterStatus] has it, if the requests ahead of r want
 // before units.
 func (g *ledger) reason(p *pool, before int, r *request) string {
+	if c := g.circleOf(r); c != (circle{}) {
+		return c.reason()
+	}
 	if why := g.whyShut(p, r); why != "" {
 		return why
 	}

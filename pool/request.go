@@ -268,6 +268,7 @@ type request struct {
 	missed      bool // its client has not come back since a restart or a stall: it is granted nothing, but may hold back others
 	timer       timer
 	keyPos      int // in key.readers or key.writers
+	ownerPos    int // in ledger.waitersOf
 
 	leases []*lease // those that have not ended, in the order of their grants; none while it waits
 

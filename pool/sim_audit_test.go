@@ -386,6 +386,10 @@ func (m *model) reason(p *modelPool, r *modelRequest) string {
 	if r.leader != nil {
 		return "joined"
 	}
+	if other, typ := m.circle(r); other != "" {
+		_, owner := SplitOwner(other)
+		return "waits for " + owner + ", which waits for you in " + typ
+	}
 	if why := m.lasting(p, r); why != "" {
 		return why
 	}

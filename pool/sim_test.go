@@ -78,7 +78,7 @@ func TestSimulation(t *testing.T) {
 		"wanted by name", "kept for another", "taken although wanted", "reserved", "reserved while held", "given back", "given back by itself", "given back by its name", "reservations leave too few", ErrNotInPool.Error(), ErrOneName.Error(), ErrReserved.Error(), ErrMadeUp.Error(),
 		"joined", "superseded", "coalesced", "promoted",
 		"moved", "counted", "overtaken as often as may be",
-		"several together", "counted for one of several pools", "one of several pools overtaken as often as may be", "overtaken where another pool is kept", "overtaken, and not noted", "waits for another pool too",
+		"several together", "counted for one of several pools", "one of several pools overtaken as often as may be", "overtaken where another pool is kept", "overtaken, and not noted", "waits for another pool too", "waits in a circle",
 		"replaced", "replaced in vain", "refused to replace", string(Later), ErrNotOwn.Error(),
 		"overcommitted", "read together", "behind a writer", "grown", "shrunk", "a growth would take what is next", "a waiter waits for a lock delay",
 	} {

@@ -160,6 +160,8 @@ func (g *ledger) register(r *request) {
 	g.waiting++
 	r.wants = r.leasesWanted()
 	g.use(r.Owner, usage{wanted: r.wants, waiting: 1})
+	r.ownerPos = len(g.waitersOf[r.Owner])
+	g.waitersOf[r.Owner] = append(g.waitersOf[r.Owner], r)
 }
 
 // deregister is the counterpart of register.
@@ -169,6 +171,13 @@ func (g *ledger) deregister(r *request) {
 	g.requests.remove(r)
 	g.waiting--
 	g.use(r.Owner, usage{wanted: -r.wants, waiting: -1})
+	all := g.waitersOf[r.Owner]
+	last := len(all) - 1
+	all[r.ownerPos], all[last].ownerPos = all[last], r.ownerPos
+	all[last] = nil // let go of it
+	if g.waitersOf[r.Owner] = all[:last]; last == 0 {
+		delete(g.waitersOf, r.Owner)
+	}
 }
 
 // addToQueue puts r into the queue of each of its pools, and into that of its key.

@@ -92,7 +92,8 @@ func TestAlsoNeedsEachPool(t *testing.T) {
 		}
 	}
 	for reason, want := range map[string]string{"waits for bcd too": "waits for bcd too", "waits for bcd too: full": "waits for bcd too: full",
-		"waits for c too": "waits for another pool too", "waits for c too: paused: the account is too: odd": "waits for another pool too", "full": "full"} {
+		"waits for c too": "waits for another pool too", "waits for c too: paused: the account is too: odd": "waits for another pool too", "full": "full",
+		"waits for me, which waits for you in a": "waits for me, which waits for you in a", "waits for you too: me, which waits for you in c": "waits for you too: me, which waits for you in another pool"} {
 		if got := c.reasonTo(reason); got != want {
 			t.Errorf("%q is told as %q", reason, got)
 		}

@@ -159,6 +159,12 @@ func (c caller) refTo(set *pool.Set, now time.Duration, l leaseapi.Lease) pool.R
 
 // reasonTo returns why a request waits, without what is about another pool if c may not see that.
 func (c caller) reasonTo(reason string) string {
+	if owner, typ, ok := leaseapi.WaitedInCircle(reason); ok {
+		if !c.MayUse(typ) {
+			return leaseapi.WaitsInCircle(owner, "another pool")
+		}
+		return reason
+	}
 	if typ, _, ok := leaseapi.WaitedFor(reason); ok && !c.MayUse(typ) {
 		return leaseapi.WaitsFor("another pool", "")
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -176,6 +177,40 @@ func TestLogOfAStartIgnored(t *testing.T) {
 	if !ignored(6) {
 		t.Error("the log of a new server does not say that the start is ignored")
 	}
+}
+
+// The log warns once of each of two requests that wait for each other: of the second when it comes, and of
+// the first when its client asks again.
+func TestLogOfACircle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log logText
+		p := start(t, Options{Pools: []pool.Config{{Type: "x", Units: 1}, {Type: "y", Units: 1}}, Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for _, query := range []string{"type=x&owner=A&request_id=a&ttl=1h", "type=y&owner=B&request_id=b&ttl=1h"} {
+			l := p.granted(query).Leases[0]
+			p.do("POST", leaseapi.PathRenew, fmt.Sprintf(`{"leases":[{"name":%q,"generation":%d}]}`, l.Name, l.Generation))
+		}
+		var asking sync.WaitGroup
+		for _, query := range []string{"type=y&owner=A&request_id=wa", "type=x&owner=B&request_id=wb"} {
+			asking.Go(func() {
+				for range 3 {
+					if r := <-p.later(t.Context(), query); r.status != 202 {
+						t.Errorf("%s: %d %s", query, r.status, r.body)
+					}
+				}
+			})
+			synctest.Wait()
+		}
+		asking.Wait()
+		for _, line := range []string{
+			`level=WARN msg="waits in a circle" owner=B type=x request_id=wb reason="waits for A, which waits for you in y"`,
+			`level=WARN msg="waits in a circle" owner=A type=y request_id=wa reason="waits for B, which waits for you in x"`,
+		} {
+			if n := strings.Count(log.String(), line); n != 1 {
+				t.Errorf("%d times: %s\n%s", n, line, log.String())
+			}
+		}
+		p.stop()
+	})
 }
 
 // The line of a request has only what the request said: no count of 0.

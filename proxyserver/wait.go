@@ -60,6 +60,7 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	known := true // it has waited before, since this server began
 	replaces := r.replaces
 	r.replaces = nil // a wait keeps none of them
+	circle := ""
 	err := t.do(func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
@@ -86,6 +87,7 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 			}
 			r.wait = t.waitOf(r, at.Waited)
 			t.waiting.attach(r.ID, c, later(now, r.wait))
+			circle = t.newCircle(set, now, r)
 		}
 		if waits := c != nil; waits != t.lastWaits.Load() {
 			t.lastWaits.Store(waits)
@@ -97,7 +99,21 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	if !known {
 		t.events.WriteArrived()
 	}
+	if circle != "" {
+		t.events.Circle(r.Request, circle)
+	}
 	return out, c
+}
+
+// newCircle returns why r waits if it and another wait for each other, and the log does not say so yet.
+func (t *term) newCircle(set *pool.Set, now time.Duration, r *acquireRequest) string {
+	w := t.waiting[r.ID]
+	if w.inCircle {
+		return ""
+	}
+	reason := ""
+	reason, w.inCircle = set.Circle(now, r.ID)
+	return reason
 }
 
 // anonymousID is the id under which the pools know a request without an id. No
@@ -153,12 +169,19 @@ func (t *term) leave(r *acquireRequest, c call) outcome {
 // endSlice ends the wait of a call whose time is over. The whole request ends, too, unless
 // a later call gave it more time.
 func (t *term) endSlice(r *acquireRequest, c call) outcome {
+	circle := ""
+	defer func() {
+		if circle != "" {
+			t.events.Circle(r.Request, circle)
+		}
+	}()
 	return t.endWait(r.ID, c, func(set *pool.Set, now time.Duration) (outcome, bool) {
 		// Withdraw leaves a request that joined a run under way: it no longer queues.
 		if now >= t.waiting[r.ID].until && set.Withdraw(now, r.ID) {
 			return outcome{}, true
 		}
 		st, _ := set.Status(now, r.ID)
+		circle = t.newCircle(set, now, r)
 		t.detach(set, now, r.ID, c, leaseapi.SliceGap)
 		return outcome{err: errSlice, status: &st}, false
 	})

@@ -35,6 +35,8 @@ func (d delivery) send() {
 type waiter struct {
 	calls []call
 	until time.Duration // the end of the wait on the lease clock, as the latest call said
+	// inCircle: the log says whom the request waits for while that one waits for it.
+	inCircle bool
 }
 
 // waiters are all queued requests that had a call, by request id. The mutex of the

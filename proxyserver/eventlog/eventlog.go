@@ -71,6 +71,12 @@ func (l *Log) Changed(changes []pool.Change) {
 	}
 }
 
+// Circle writes a warning for a request that waits for leases of an owner which waits for leases of the
+// request's own owner: neither goes unless one of them gives up.
+func (l *Log) Circle(r pool.Request, reason string) {
+	l.requestAt(slog.LevelWarn, "waits in a circle", r, slog.String("reason", reason))
+}
+
 // Ending writes a warning for a lease that ends soon, of a version-1 client, which does not
 // renew it.
 func (l *Log) Ending(lease pool.Lease) {

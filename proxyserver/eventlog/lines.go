@@ -92,6 +92,10 @@ func (l lines) drop(c *pool.Change) {
 }
 
 func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
+	l.requestAt(slog.LevelInfo, what, r, attrs...)
+}
+
+func (l lines) requestAt(level slog.Level, what string, r pool.Request, attrs ...slog.Attr) {
 	token, owner := pool.SplitOwner(r.Owner)
 	id := pool.PlainID(r.ID)
 	if r.Anonymous {
@@ -101,7 +105,7 @@ func (l lines) request(what string, r pool.Request, attrs ...slog.Attr) {
 		slog.String("owner", owner), text("token", token), slog.String("type", r.Type), also(r.Ask),
 		count(r), slog.String("request_id", id), text("wants", r.Name), text("key", r.Key), keyMode(r.Ask), overcommit(r.Overcommit), ifAny("priority", r.Priority),
 	)
-	l.write(slog.LevelInfo, what, append(all, attrs...)...)
+	l.write(level, what, append(all, attrs...)...)
 }
 
 // reserved writes a line about a name that a person has taken out of its pool, or given back.
