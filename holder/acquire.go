@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/cleanup"
-	"github.com/leasectl/leasectl/holder/dial"
 	"github.com/leasectl/leasectl/holder/failpoint"
 	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
@@ -196,7 +195,7 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 // unless the request's own proxy is proven to be the same. Another proxy that the user named does
 // not know the lease, and a version-1 proxy could not say so.
 func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
-	if r.Proxy == "" || dial.Same(r.Proxy, l.proxy.Address) {
+	if r.Proxy == "" || r.Proxy == l.proxy.Address {
 		return l.proxy, nil
 	}
 	store, err := l.h.Dialer.AskStore(ctx, l.proxy, r.Store)

@@ -221,6 +221,9 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 	} else {
 		reply, err = p.Client.Release(ctx, h.releaseRequest(r))
 		if err == nil {
+			reply, err = h.ofStore(p, r, reply)
+		}
+		if err == nil {
 			err = h.checkShown(ctx, p, r, &reply)
 		}
 		if waits {
@@ -237,6 +240,19 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 	}
 	h.unlist(ctx, r, done)
 	return released, err
+}
+
+// ofStore returns what a reply to the release of a record settles, judged by the store that answered.
+func (h *Holder) ofStore(p *v1.Proxy, r lockfile.Record, reply leaseapi.ReleaseReply) (leaseapi.ReleaseReply, error) {
+	fresh, err := h.Dialer.Settles(p, r.Store, r.Proxy)
+	if err != nil {
+		return leaseapi.ReleaseReply{}, err
+	}
+	if fresh {
+		h.Reporter.Notef("%s counts as released: the proxy has another store than the one that granted it", strings.Join(r.Names(), ", "))
+		return leaseapi.ReleaseReply{}, nil
+	}
+	return reply, nil
 }
 
 // releaseRequest returns the request that gives back what a record holds by generations, or waits for by

@@ -200,11 +200,11 @@ func (d *Dialer) ensureLocal(ctx context.Context, dir string) error {
 
 // DialFor is Dial for a call about what a record holds or waits for. It is an error if proxy has
 // another store: the names would mean other leases there, or nothing. A proxy at another address
-// than the recorded one has the same store if the ids are the same, or if it knows the request that
-// waits. If the proxy cannot say, it counts as the same.
+// than the recorded one, or with other servers in its list, has the same store if the ids are the same,
+// or if it knows the request that waits. If the proxy cannot say, it counts as the same.
 func (d *Dialer) DialFor(ctx context.Context, proxy string, r lockfile.Record) (*v1.Proxy, error) {
 	p, err := d.Dial(ctx, proxy)
-	if err != nil || Same(r.Proxy, p.Address) {
+	if err != nil || r.Proxy == p.Address {
 		return p, err
 	}
 	if len(r.Leases) == 0 && r.RequestID != "" {
@@ -231,6 +231,22 @@ func (d *Dialer) CheckStore(ctx context.Context, p *v1.Proxy, store, recorded st
 		err = elsewhere("lease", "has another store", recorded, p.Address)
 	}
 	return err
+}
+
+// Settles returns an error if the answer of a proxy says nothing of a lease that another store granted: of
+// the servers in a list, or of one that the user named, another one may hold the lease. A single server with
+// another store than it had, such as one that was restarted elsewhere, holds nothing that it granted before:
+// fresh. It compares the id in the proxy's last answer with the recorded one.
+func (d *Dialer) Settles(p *v1.Proxy, store, recorded string) (fresh bool, err error) {
+	switch now := p.Store(); {
+	case !isStoreID(store) || now == "" || now == store:
+		return false, nil
+	case p.Address == recorded && p.Servers() == 1:
+		return true, nil
+	case p.Address == recorded:
+		return false, fmt.Errorf("the lease is not of the server of %s that answered, which has another store: name the one that granted it with --proxy", p.Address)
+	}
+	return false, elsewhere("lease", "has another store", recorded, p.Address)
 }
 
 // AskStore returns the id of a proxy's store, to compare it with a recorded one; "" if there is

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+)
+
+// frontOf returns an HTTP server that passes all calls on to the socket that it has now.
+func frontOf(t *testing.T, socket string) (url string, at *atomic.Pointer[string]) {
+	at = new(atomic.Pointer[string])
+	at.Store(&socket)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", *at.Load())
+	}
+	front := httptest.NewServer(&httputil.ReverseProxy{
+		ErrorLog:  log.New(io.Discard, "", 0), // of a server that is away
+		Rewrite:   func(r *httputil.ProxyRequest) { r.Out.URL.Scheme, r.Out.URL.Host = "http", "localhost" },
+		Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true},
+	})
+	t.Cleanup(front.Close)
+	return front.URL, at
+}
+
+// Two servers with stores of their own in one list are an operator's error. The answer of one says
+// nothing of a lease of the other: it is no release, and is said. Before, the handle was removed, and the
+// lease stayed. A single server whose store is new holds nothing of before, which is said, too.
+func TestReleaseToAnotherStore(t *testing.T) {
+	t.Parallel()
+	program := clitest.Build(t, "")
+	a, b := clitest.NewDurableServer(t, program, "--pool", "one=1"), clitest.NewDurableServer(t, program, "--pool", "one=1")
+	urlA, _ := frontOf(t, a.Socket)
+	urlB, frontB := frontOf(t, b.Socket)
+	w := clitest.NewBareWorld(t, program)
+	w.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+w.Path("state"), "LEASECTL_OWNER=job-1")
+	run := func(code int, args ...string) string {
+		t.Helper()
+		cmd := w.Command(args...)
+		out, err := cmd.CombinedOutput()
+		if got := clitest.ExitCode(err); got != code {
+			t.Errorf("%q: exit code %d, want %d\n%s", args, got, code, out)
+		}
+		return string(out)
+	}
+	says := func(said, text string) {
+		t.Helper()
+		if !strings.Contains(said, text) {
+			t.Errorf("want %q, and it said %s", text, said)
+		}
+	}
+
+	list := urlB + "," + urlA
+	run(0, "acquire", "--proxy", list, "--type", "one", "--handle", "h")
+	says(run(1, "release", "--handle", "h", "--proxy", urlA), "which has another store, but of "+list)
+	says(run(1, "release", "--handle", "h", "--proxy", urlA+","+urlB), "which has another store")
+	run(1, "recover", "--proxy", urlA)
+	frontB.Store(new("/nobody/listens/there")) // so that the other server of the list answers
+	says(run(1, "release", "--handle", "h"), "which has another store: name the one that granted it with --proxy")
+	if held := b.Pool().InUse; held != 1 {
+		t.Errorf("%d are held", held)
+	}
+	frontB.Store(&b.Socket)
+	says(run(0, "release", "--handle", "h"), "one-0")
+
+	// A killed exec's lease, which recover settles.
+	killed := w.Command("exec", "--proxy", list, "--type", "one", "--", "sh", "-c", "kill -9 $PPID; sleep 1")
+	killed.Run()
+	if said := run(1, "recover", "--proxy", urlA); strings.Contains(said, "nothing was held") {
+		t.Error(said)
+	}
+	says(run(0, "recover"), "released one-0")
+
+	run(0, "acquire", "--proxy", urlB, "--type", "one", "--handle", "h")
+	frontB.Store(&a.Socket)
+	says(run(0, "release", "--handle", "h"), "one-0 counts as released: the proxy has another store than the one that granted it")
+}
