@@ -48,6 +48,9 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if h.connections.Full() { // a stranger makes room after an answer, or many would keep the server busy
 		w.Header().Set("Connection", "close")
 	}
+	if refuseHead(w, r.Header) {
+		return
+	}
 	path := r.URL.Path
 	if boskosPaths[path] {
 		http.Error(w, fmt.Sprintf("this is a lease proxy (leasectl serve), not Boskos, and has no %s: POST %s?type=TYPE takes a lease, POST %s gives it back",
@@ -90,6 +93,27 @@ func (h *handler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		}
 		problem(w, http.StatusMethodNotAllowed, leaseapi.ProblemMethod, fmt.Sprintf("%s takes %s, not %s", path, rt.method, r.Method))
 	}
+}
+
+// mostHeaderLines is how many lines the head of a request may have: each takes far more memory than its text,
+// for as long as the request waits.
+const mostHeaderLines = 100
+
+// refuseHead answers a request whose header has more than mostHeaderLines, and reports whether it does.
+// It is no part of ServeHTTP, whose stack each waiter keeps.
+//
+//go:noinline
+func refuseHead(w http.ResponseWriter, header http.Header) bool {
+	n := 0
+	for _, values := range header {
+		n += len(values)
+	}
+	if n <= mostHeaderLines {
+		return false
+	}
+	w.Header().Set("Connection", "close")
+	badRequest(w, fmt.Errorf("the request has %d header lines: at most %d are read", n, mostHeaderLines))
+	return true
 }
 
 // recoverCall ends the server after a call panicked, and answers that call with 503.

@@ -2,6 +2,7 @@ package proxyserver
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/leasectl/leasectl/proxyserver/connlimit"
 )
 
 // How long a stop waits for answers that are being written.
@@ -33,7 +36,7 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 
 	listeners = slices.Clone(listeners) // not those of the caller
 	for i, l := range listeners {
-		listeners[i] = s.handler.connections.Listener(l)
+		listeners[i] = s.handler.connections.Listener(connlimit.Heads(l))
 		if s.idle == nil {
 			continue
 		}
@@ -88,6 +91,12 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(append(errs, s.endTerm(), s.Close())...)
+}
+
+// TLSListener returns l with TLS, as [tls.NewListener] does, for [Server.Serve]: the server bounds what it
+// reads of connections whose callers it does not know.
+func TLSListener(l net.Listener, config *tls.Config) net.Listener {
+	return tls.NewListener(connlimit.Heads(l), config)
 }
 
 func closeAll(listeners []net.Listener) error {

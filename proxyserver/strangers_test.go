@@ -124,6 +124,24 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	}
 }
 
+// A request of many header lines, each of which costs memory as long as it waits, is refused.
+func TestManyHeaderLines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := start(t, Options{Pools: []pool.Config{quota(1)}, Auth: callers(t)})
+		for n, want := range map[int]int{mostHeaderLines - 2: 200, mostHeaderLines: 400} { // beside the token and the length
+			conn := p.say(post(leaseapi.PathAcquire+"?type=q&wait=0", 0, bearer, strings.TrimSuffix(strings.Repeat("ab:\r\n", n), "\r\n")))
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != want {
+				t.Errorf("%d lines: %s", n, resp.Status)
+			}
+			conn.Close()
+		}
+	})
+}
+
 // Who is not let in is answered at once, for the last time on that connection, and has a second
 // to send a body. A form to sign in with is read within a second, and only if it is small.
 func TestStrangersHaveASecond(t *testing.T) {

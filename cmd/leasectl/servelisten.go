@@ -8,6 +8,7 @@ import (
 	"net"
 
 	"github.com/leasectl/leasectl/holder/socket"
+	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // listen opens the listeners of --listen and --socket. If secure is not nil, TCP is served with
@@ -31,7 +32,7 @@ func listen(ctx context.Context, o *serveOptions, secure *tls.Config) (listeners
 			return nil, done, fmt.Errorf("listen: %w", err)
 		}
 		if secure != nil {
-			l = tls.NewListener(l, secure)
+			l = proxyserver.TLSListener(l, secure)
 		}
 		listeners = append(listeners, l)
 		closers = append(closers, func() { l.Close() })

@@ -9,6 +9,8 @@
 // wait to be accepted. If all connections are busy, [Spare] more are accepted, and beyond these the
 // newest is closed. The server asks [Limit.Crowded] before it lets a request wait on a spare
 // connection.
+//
+// What is read of connections before their requests are admitted is bounded, too: see [Heads].
 package connlimit
 
 import (
@@ -19,6 +21,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -57,6 +60,8 @@ type Limit struct {
 	stats Stats                      // except Open and Idle
 
 	mostFresh int // mostStrangers, but in tests
+
+	heads atomic.Int64 // how much was read, beyond freeHead of each, of connections without an admitted request
 
 	room chan struct{} // holds a value after a connection was closed
 }
@@ -104,6 +109,7 @@ func (c *Limit) Listener(l net.Listener) net.Listener { return listener{l, c} }
 // Admit makes a connection busy until its present request is answered. It returns false if the
 // connection was closed for another one: then nobody reads the answer.
 func (c *Limit) Admit(conn net.Conn) bool {
+	headOf(conn).begin(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	idle, known := c.open[conn]
@@ -126,6 +132,12 @@ func (c *Limit) Answered(conn net.Conn) {
 
 // ConnState notes when a connection is no longer busy or closed, as a hook of [http.Server].
 func (c *Limit) ConnState(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateIdle:
+		headOf(conn).begin(false)
+	case http.StateClosed, http.StateHijacked:
+		headOf(conn).begin(true)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	idle, known := c.open[conn]
@@ -255,6 +267,9 @@ func (l listener) Accept() (net.Conn, error) {
 		conn, err := l.Listener.Accept()
 		if err != nil {
 			return nil, passing(err)
+		}
+		if head := headOf(conn); head != nil {
+			head.budget = &l.limit.heads
 		}
 		excess := l.limit.accepted(conn)
 		if excess != nil {
