@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/holder/dial"
+	"github.com/leasectl/leasectl/holder/holdertest"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -140,6 +142,10 @@ func TestFormat1(t *testing.T) {
 	held, err := v1.New(dir).Unsettled()
 	same("version1", held, []v1.Held{format1Held}, err)
 	same("version1.cell", v1.New(dir).ID(), "A1", nil)
+	sealed := dial.New(dial.Options{}, dir, new(holdertest.Lines), nil).Sealed(lockfile.Record{
+		RequestID: "R1", Proxy: "http://127.0.0.1:1", SharedList: "/tmp/leases", Seal: "448ca4fb2c7355fad507513e4652d71be742c046c6372c5aad25bdde72df1926",
+	})
+	same("key.cell", sealed, true, nil)
 
 	st, err := bolt.Open(dir)
 	check(t, err)

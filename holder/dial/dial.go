@@ -207,17 +207,21 @@ func (d *Dialer) DialFor(ctx context.Context, proxy string, r lockfile.Record) (
 	if err != nil || r.Proxy == p.Address {
 		return p, err
 	}
+	recorded := r.Proxy
+	if !d.Sealed(r) {
+		recorded = "" // a stranger's record is no reason to ask there
+	}
 	if len(r.Leases) == 0 && r.RequestID != "" {
 		_, err := p.RequestState(ctx, r.RequestID)
 		switch {
 		case errors.Is(err, proxyclient.ErrUnknownRequest):
-			return nil, elsewhere("request", "does not know it", r.Proxy, p.Address)
+			return nil, elsewhere("request", "does not know it", recorded, p.Address)
 		case errors.Is(err, errors.ErrUnsupported):
 			err = nil
 		}
 		return p, err
 	}
-	if err := d.CheckStore(ctx, p, r.Store, r.Proxy); err != nil {
+	if err := d.CheckStore(ctx, p, r.Store, recorded); err != nil {
 		return nil, err
 	}
 	return p, nil
