@@ -80,9 +80,28 @@ func (s *Set) Finish(now time.Duration, ref Ref, result Result) Reason {
 func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (names []string, withdrawn int) {
 	s.Advance(now)
 	var waiting []*request
-	for r := range s.requests.all {
-		if r.queued() && meant(r.Owner) {
-			waiting = append(waiting, r)
+	var held []*lease
+	consider := func(requests ...*request) {
+		for _, r := range requests {
+			if meant(r.Owner) {
+				waiting = append(waiting, r)
+			}
+		}
+	}
+	for _, p := range s.pools {
+		for _, l := range p.held.items {
+			if meant(l.Owner) {
+				held = append(held, l)
+			}
+			if run := l.request; run != nil && run.leases[0] == l {
+				consider(run.followers...)
+			}
+		}
+		for _, r := range p.queue {
+			if r.main == nil {
+				consider(r)
+				consider(r.followers...)
+			}
 		}
 	}
 	// A follower goes before its leader, which arrived earlier: otherwise it would take the
@@ -93,12 +112,6 @@ func (s *Set) ReleaseAll(now time.Duration, meant func(owner string) bool) (name
 			s.drop(r, ErrEnded)
 		} else {
 			s.dropForGood(r, ErrEnded, Ended{})
-		}
-	}
-	var held []*lease
-	for _, sl := range s.slots {
-		if sl.lease != nil && meant(sl.lease.Owner) {
-			held = append(held, sl.lease)
 		}
 	}
 	slices.SortFunc(held, compareGrants)

@@ -271,7 +271,7 @@ func (p *pool) byPlace() queue {
 
 // Totals returns the state of every pool without its leases and waiters: the configured pools
 // in their order, then those that still have units in use. The cost does not depend on the
-// number of leases and waiters.
+// number of leases; it looks at the arrival of each waiter.
 func (s *Set) Totals(now time.Duration) []PoolStatus {
 	s.Advance(now)
 	var all []PoolStatus
