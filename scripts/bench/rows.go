@@ -17,7 +17,9 @@ type row struct {
 // long are the rows that take minutes each, and are measured only when they are named.
 var long = []row{
 	{"million", "a million acquires and releases", measureMillion},
-	{"aged", "pairs of acquire and release after a million", measureAged},
+	{"aged-directory", "pairs of acquire and release after a million", agedOn(inDirectory)},
+	{"aged-etcd", "pairs of acquire and release after a million on etcd", agedOn(onEtcd)},
+	{"aged-postgres", "pairs of acquire and release after a million on PostgreSQL", agedOn(onPostgres)},
 }
 
 // rows is the table from top to bottom.
@@ -58,13 +60,12 @@ var rows = []row{
 
 // choose returns the row of a name, or those whose names begin with it.
 func choose(name string) ([]row, error) {
-	for _, r := range long {
-		if r.name == name {
-			return []row{r}, nil
-		}
+	if name == "" {
+		return rows, nil
 	}
+	all := slices.Concat(rows, long)
 	var chosen []row
-	for _, r := range rows {
+	for _, r := range all {
 		if r.name == name {
 			return []row{r}, nil
 		}
@@ -74,7 +75,7 @@ func choose(name string) ([]row, error) {
 	}
 	if chosen == nil {
 		var names []string
-		for _, r := range append(slices.Clone(rows), long...) {
+		for _, r := range all {
 			names = append(names, r.name)
 		}
 		return nil, fmt.Errorf("row %q: want one of %s", name, strings.Join(names, ", "))
