@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/holder/dial"
-	"github.com/leasectl/leasectl/holder/holdertest"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
@@ -142,7 +141,7 @@ func TestFormat1(t *testing.T) {
 	held, err := v1.New(dir).Unsettled()
 	same("version1", held, []v1.Held{format1Held}, err)
 	same("version1.cell", v1.New(dir).ID(), "A1", nil)
-	sealed := dial.New(dial.Options{}, dir, new(holdertest.Lines), nil).Sealed(lockfile.Record{
+	sealed := dial.New(dial.Options{}, dir, quiet{}, nil).Sealed(lockfile.Record{
 		RequestID: "R1", Proxy: "http://127.0.0.1:1", SharedList: "/tmp/leases", Seal: "448ca4fb2c7355fad507513e4652d71be742c046c6372c5aad25bdde72df1926",
 	})
 	same("key.cell", sealed, true, nil)
@@ -199,3 +198,9 @@ func check(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// quiet is a [dial.Reporter] that says nothing.
+type quiet struct{}
+
+func (quiet) Notef(string, ...any)  {}
+func (quiet) Debugf(string, ...any) {}

@@ -80,7 +80,7 @@ var mayImport = map[string][]string{
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package
 	// that it measures.
-	"scripts/bench": {"proxyserver/store", "proxyserver/store/bolt", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/store/postgres/pgtest", "trap"},
+	"scripts/bench": {"proxyserver/store", "proxyserver/store/bolt", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/postgres/pgtest", "trap"},
 }
 
 // onlyIn lists packages that only some packages of ours may import, since their purpose has one
