@@ -11,6 +11,7 @@ import (
 
 	"github.com/leasectl/leasectl/holder/cleanup"
 	"github.com/leasectl/leasectl/holder/failpoint"
+	"github.com/leasectl/leasectl/holder/keeper"
 	"github.com/leasectl/leasectl/holder/usage"
 	v1 "github.com/leasectl/leasectl/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -49,6 +50,8 @@ type Request struct {
 	Outlives bool
 
 	Owner string // "": that of the options
+
+	Terms lockfile.Terms // what the user said, for a reacquire to repeat
 }
 
 // Acquire takes leases into a handle, for this process alone. It blocks for the jitter and then at most for the wait
@@ -111,11 +114,16 @@ func (h *Holder) intend(ctx context.Context, r Request) (*Lease, error) {
 
 // queuedRecord returns the record of a handle with a request to the named proxy.
 func (h *Holder) queuedRecord(ctx context.Context, r Request, proxy string) lockfile.Record {
+	terms := r.Terms
+	if terms.OwnerPID != 0 {
+		terms.OwnerSpace = keeper.Space()
+	}
 	return h.Dialer.Seal(ctx, lockfile.Record{
 		State:      lockfile.HandleQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r.Owner),
 		Ask:        r.Ask,
+		Terms:      terms,
 		Proxy:      proxy,
 		TTL:        r.TTL,
 		SharedList: string(r.List),
@@ -196,7 +204,7 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 // not know the lease, and a version-1 proxy could not say so.
 func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, error) {
 	if r.Proxy == "" || r.Proxy == l.proxy.Address {
-		return l.proxy, nil
+		return l.proxy, l.checkStore(ctx, r)
 	}
 	store, err := l.h.Dialer.AskStore(ctx, l.proxy, r.Store)
 	if err != nil {
@@ -210,6 +218,16 @@ func (l *Lease) itsProxy(ctx context.Context, r lockfile.Record) (*v1.Proxy, err
 		return nil, err
 	}
 	return l.h.Dialer.Dial(ctx, proxy)
+}
+
+// checkStore returns an error if a request to the proxy in the place of the lease of a record would leave the lease at
+// another server.
+func (l *Lease) checkStore(ctx context.Context, r lockfile.Record) error {
+	if _, err := l.h.Dialer.AskStore(ctx, l.proxy, r.Store); err != nil {
+		return err
+	}
+	_, err := l.h.Dialer.Settles(l.proxy, r.Store, r.Proxy)
+	return err
 }
 
 // lookTime bounds the question whether the lease of a handle has ended.
@@ -280,6 +298,10 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 func (l *Lease) sayReplaced(ctx context.Context) {
 	if l.replaced.RequestID == "" {
 		return
+	}
+	if fresh, _ := l.h.Dialer.Settles(l.proxy, l.replaced.Store, l.replaced.Proxy); fresh {
+		l.h.sayFresh(l.replaced)
+		l.grant.Stale = nil // what the new store says of them
 	}
 	for _, lost := range l.grant.Stale {
 		l.h.Reporter.Notef("%s was lost before it was released: %s", lost.Name, leaseapi.Printable(lost.Reason))

@@ -166,6 +166,9 @@ func (h *Holder) delayByProxy(ctx context.Context, p *v1.Proxy, handle lockfile.
 		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
 	}
 	failpoint.Here("delay-answered")
+	if err := h.notHere(p, r); err != nil {
+		return nil, fmt.Errorf("put the release off by %s: %w", leaseapi.Duration(delay), err)
+	}
 	if err := h.checkShown(ctx, p, r, &reply); err != nil {
 		return nil, fmt.Errorf("put the release off by %s: %s: %w", leaseapi.Duration(delay), r.Describe(), err)
 	}

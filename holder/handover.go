@@ -95,6 +95,15 @@ func (h *Holder) Keep(ctx context.Context, handle lockfile.Handle, request strin
 	return k.Run(ctx, ready)
 }
 
+// OwnerProcess returns the process for whose life a keeper keeps the lease of a handle's record; 0: there is
+// none, or it cannot be known that the process of this id is still the same.
+func (h *Holder) OwnerProcess(r lockfile.Record) (pid int) {
+	if r.Terms.OwnerPID == 0 || r.Terms.OwnerSpace != keeper.Space() || !h.Keepers.Wake(r.RequestID) {
+		return 0
+	}
+	return r.Terms.OwnerPID
+}
+
 // NoticeKeeper tells the user if the keeper of a handle's lease was killed. r is the handle's
 // record as read.
 func (h *Holder) NoticeKeeper(handle lockfile.Handle, r lockfile.Record) {

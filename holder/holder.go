@@ -16,6 +16,7 @@ import (
 type (
 	Handle = lockfile.Handle
 	Record = lockfile.Record
+	Terms  = lockfile.Terms
 	List   = lockfile.List
 )
 

@@ -242,6 +242,13 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 	return released, err
 }
 
+// otherStore says of a single server that it holds nothing of what a lease's record says.
+const otherStore = "the proxy has another store than the one that granted it"
+
+func (h *Holder) sayFresh(r lockfile.Record) {
+	h.Reporter.Notef("%s counts as released: %s", strings.Join(r.Names(), ", "), otherStore)
+}
+
 // ofStore returns what a reply to the release of a record settles, judged by the store that answered.
 func (h *Holder) ofStore(p *v1.Proxy, r lockfile.Record, reply leaseapi.ReleaseReply) (leaseapi.ReleaseReply, error) {
 	fresh, err := h.Dialer.Settles(p, r.Store, r.Proxy)
@@ -249,7 +256,7 @@ func (h *Holder) ofStore(p *v1.Proxy, r lockfile.Record, reply leaseapi.ReleaseR
 		return leaseapi.ReleaseReply{}, err
 	}
 	if fresh {
-		h.Reporter.Notef("%s counts as released: the proxy has another store than the one that granted it", strings.Join(r.Names(), ", "))
+		h.sayFresh(r)
 		return leaseapi.ReleaseReply{}, nil
 	}
 	return reply, nil
@@ -322,14 +329,22 @@ func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
 	return released
 }
 
-// unlist removes leases of a record from their list, if the record is ours, or the list is that of the
-// environment: a stranger's must not change any other file. They are given back already, so a failure is only
+// ListOf returns the list that a record names, if the record is ours, or the list is that of the environment: a
+// stranger's must not change any other file. "" is none.
+func (h *Holder) ListOf(r lockfile.Record) List {
+	if list := List(r.SharedList); list == h.list || list != "" && h.Dialer.Sealed(r) {
+		return list
+	}
+	return ""
+}
+
+// unlist removes leases of a record from their list. They are given back already, so a failure is only
 // reported.
 func (h *Holder) unlist(ctx context.Context, r lockfile.Record, leases []lockfile.Lease) {
 	if r.SharedList == "" || len(leases) == 0 {
 		return
 	}
-	if lockfile.List(r.SharedList) != h.list && !h.Dialer.Sealed(r) {
+	if h.ListOf(r) == "" {
 		h.Reporter.Notef("the list %s stays as it is: a handle names it that was not made with this state directory, and it is not in $SHARED_DIR", r.SharedList)
 		return
 	}

@@ -34,6 +34,9 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 		leases[i].RequestID = r.RequestID
 	}
 	renewal, err := p.Renew(ctx, leases, ttl)
+	if err := h.notHere(p, r); err != nil {
+		return 0, fmt.Errorf("renew %s: %w", r.Describe(), err)
+	}
 	if err != nil {
 		return 0, err // it says what was tried, and names the lost leases
 	}
@@ -64,6 +67,9 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 			return err
 		}
 		units, err = h.resize(ctx, p.Client, tx, to)
+		if err := h.notHere(p, tx.Record); err != nil {
+			return fmt.Errorf("resize %s: %w", tx.Describe(), err)
+		}
 		return err
 	})
 	if err != nil {
@@ -114,6 +120,15 @@ func (h *Holder) resize(ctx context.Context, client *proxyclient.Client, tx *loc
 		err = usage.Mark(err)
 	}
 	return 0, errors.Join(err, tx.Save())
+}
+
+// notHere is the error for the lease of a record about which a proxy with another store was asked; nil if it has the same.
+func (h *Holder) notHere(p *v1.Proxy, r lockfile.Record) error {
+	fresh, err := h.Dialer.Settles(p, r.Store, r.Proxy)
+	if fresh {
+		err = fmt.Errorf("%w: %s", proxyclient.ErrLost, otherStore)
+	}
+	return err
 }
 
 // notHeldError is the error about a handle that holds no lease.

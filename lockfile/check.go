@@ -24,11 +24,16 @@ func (r Record) check() error {
 		checkWord("state", r.State, HandleQueued, HandleHeld, HandleReleasing),
 		checkRequest(r.RequestID), checkRequest(r.Within),
 		leaseapi.CheckOwner(r.Owner), checkCaller(r.Taker),
-		checkAsk(r.Ask),
+		checkAsk(r.Ask), r.Terms.check(),
 		checkProxy(r.Proxy), checkLine("store", r.Store), checkLine("seal", r.Seal), checkLine("adapter", r.Adapter),
 		checkLeases(r.Leases), checkLeases(r.Replaces),
 		checkPath("shared_list", r.SharedList),
 		notNegative("units", r.Units), notNegative("resizes", r.Resizes), notNegative("ttl", r.TTL), notNegative("keeper_pid", r.KeeperPID))
+}
+
+func (t Terms) check() error {
+	return cmp.Or(notNegative("ttl", t.TTL), notNegative("release_after", t.ReleaseAfter), leaseapi.CheckOwner(t.Owner),
+		notNegative("owner_pid", t.OwnerPID), checkLine("owner_space", t.OwnerSpace))
 }
 
 func (in Intent) check() error {

@@ -35,6 +35,17 @@ type Lease struct {
 	Type string `json:"type,omitempty"`
 }
 
+// Terms are what the user of an acquire said of the lease beside what it is for. A zero field was not said.
+type Terms struct {
+	TTL          leaseapi.Duration `json:"ttl,omitempty"`
+	ReleaseAfter leaseapi.Duration `json:"release_after,omitempty"` // after the grant
+	Owner        string            `json:"owner,omitempty"`
+	// OwnerPID is the process for whose life a keeper keeps the lease, and OwnerSpace the PID namespace in
+	// which it has that id.
+	OwnerPID   int    `json:"owner_pid,omitempty"`
+	OwnerSpace string `json:"owner_space,omitempty"`
+}
+
 // Record is the content of a handle. The zero Record means that there is no handle. A bare
 // handle, which is names and nothing else, has HandleHeld and Leases without generations.
 type Record struct {
@@ -42,6 +53,7 @@ type Record struct {
 	RequestID    string      `json:"request_id,omitempty"`
 	Owner        string      `json:"owner,omitempty"`
 	leaseapi.Ask             // as requested
+	Terms        Terms       `json:"terms,omitzero"`
 
 	Units   int    `json:"units,omitempty"`   // of a counted pool that the lease holds; zero: the pool is listed
 	Resizes int    `json:"resizes,omitempty"` // of the lease so far, as the proxy counts them

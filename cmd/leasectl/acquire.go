@@ -6,12 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 func newAcquireCommand(a *app) *cobra.Command {
@@ -26,7 +30,10 @@ the owner process lives, and releases it when that ends, however it ends.`,
 		Example: `  handle=$(leasectl acquire --proxy local --pool install=2 --type install)
   trap 'leasectl release --handle "$handle"' EXIT`,
 		Args: noArgsBut("type"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.acquire(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o.owner = ifTyped(cmd.Flags().Lookup("owner"), a.owner)
+			return a.acquire(cmd.Context(), o)
+		},
 	}
 	o.bind(cmd.Flags())
 	o.bindOvercommit(cmd.Flags())
@@ -43,9 +50,9 @@ func newReacquireCommand(a *app) *cobra.Command {
 		Short: "give a lease back and take a new one into the same handle",
 		Long: `Reacquire replaces the lease of a handle: it cancels a late release of the old
 lease, gives the old lease back, queues for a new one, and writes that into the
-same handle. It asks for the same types, counts and key, of the same proxy, unless
-flags say otherwise; the old lease is given back to its own proxy in any case.
-Meanwhile the handle always has the old lease or the new request, so that no other
+same handle. It asks the same proxy for the same as before, for the same time and
+owner, unless flags say otherwise, and says what differs; the old lease is given
+back to its own proxy in any case. Meanwhile the handle always has the old lease or the new request, so that no other
 process takes the handle for free.
 
 If the handle does not exist, as after a release, reacquire is an acquire, and
@@ -56,10 +63,12 @@ needs --type. Without it a dry run, or with --optional, goes on without a lease.
 			if o.handle == "" {
 				return usagef("no --handle: name the handle whose lease is to be replaced")
 			}
-			return a.reacquire(cmd.Context(), o)
+			o.owner = ifTyped(cmd.Flags().Lookup("owner"), a.owner)
+			return a.reacquire(cmd.Context(), o, func(flag string) bool { return typed(cmd.Flags().Lookup(flag)) })
 		},
 	}
 	o.bind(cmd.Flags())
+	o.bindOvercommit(cmd.Flags())
 	cmd.Flags().Lookup("type").Usage += " (default: the handle's)"
 	cmd.Flags().Lookup("handle").Usage = "the handle whose lease is replaced"
 	require(cmd.Flags(), "handle")
@@ -103,8 +112,8 @@ func (a *app) acquire(ctx context.Context, o *acquireOptions) error {
 }
 
 // reacquire replaces the lease of a handle with a new one, from the same proxy unless --proxy
-// was typed. It asks for the old lease's type, count, key or name; each flag has precedence.
-func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
+// was typed. It takes the same lease anew; a flag that was typed has precedence.
+func (a *app) reacquire(ctx context.Context, o *acquireOptions, typed func(flag string) bool) error {
 	handle, err := holder.OpenHandle(o.handle)
 	if err != nil {
 		return err
@@ -114,7 +123,8 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	switch {
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
-		o.repeat(record)
+		o.repeat(record, typed)
+		a.repeatTerms(o, record, typed)
 		if proxy, err = a.holder.ProxyOf(record); err != nil {
 			return err
 		}
@@ -123,14 +133,14 @@ func (a *app) reacquire(ctx context.Context, o *acquireOptions) error {
 	default: // no handle: an earlier acquire may have gone on without a lease
 		o.typeless = proxy == "" || o.optional
 	}
-	return a.acquireInto(ctx, o, handle, proxy, holder.Anything)
+	return a.acquireInto(ctx, o, handle, proxy, &record)
 }
 
-// repeat takes type, count, items, other types, key and its mode, or the name, from the record of an
-// earlier request, unless flags give them; not what was right for that one only, such as its priority.
+// repeat takes type, count, items, other types, key and its mode, or the name, priority and overcommit from the
+// record of an earlier request, unless flags give them.
 // A name is one of its type, and has neither count nor key nor other types; with another
 // type the other types are not repeated.
-func (o *takeOptions) repeat(r holder.Record) {
+func (o *takeOptions) repeat(r holder.Record, typed func(flag string) bool) {
 	sameType := o.Type == "" || o.Type == r.Type
 	if o.Also == nil && o.Name == "" && sameType {
 		o.Also = r.Also
@@ -139,8 +149,14 @@ func (o *takeOptions) repeat(r holder.Record) {
 		o.Name = cmp.Or(o.Name, r.Name)
 	}
 	o.Type = cmp.Or(o.Type, r.Type)
+	if !typed("priority") {
+		o.Priority = r.Priority
+	}
 	if o.Name != "" {
 		return
+	}
+	if !typed("overcommit") && o.Also == nil {
+		o.Overcommit = r.Overcommit
 	}
 	if o.Count == 0 && !o.HasItems {
 		o.Count, o.Items, o.HasItems = r.Count, r.Items, r.HasItems
@@ -149,7 +165,90 @@ func (o *takeOptions) repeat(r holder.Record) {
 	o.KeyMode = cmp.Or(o.KeyMode, r.KeyMode)
 }
 
-func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.Handle, proxy string, replaces func(holder.Record) bool) error {
+// repeatTerms takes the list, owner, times and owner process from the record of an earlier request, unless flags
+// that were typed give them. The owner is not a stranger's. Without the owner process nobody would renew the lease
+// for the TTL that it had.
+func (a *app) repeatTerms(o *acquireOptions, r holder.Record, typed func(flag string) bool) {
+	if list := a.holder.ListOf(r); list != "" && !typed("scope") {
+		o.scope, o.list = "step", list
+	}
+	if o.owner == "" && a.holder.Dialer.Sealed(r) {
+		o.owner = r.Terms.Owner
+	}
+	if !typed("release-after") {
+		o.releaseAfter = cmp.Or(time.Duration(r.Terms.ReleaseAfter), o.releaseAfter)
+	}
+	if r.Terms.OwnerPID != 0 && !typed("owner-pid") {
+		if pid := a.holder.OwnerProcess(r); pid != 0 {
+			o.ownerPID = pid
+		} else if o.ownerPID == 0 {
+			a.Failf("the new lease has no owner process: whether process %d is still that of the old one is not known: give --owner-pid", r.Terms.OwnerPID)
+			return
+		}
+	}
+	if !typed("ttl") {
+		o.ttl = cmp.Or(time.Duration(r.Terms.TTL), o.ttl)
+	}
+}
+
+// anew are the parts of a lease, by the flags that say them, as reacquire compares them with those before.
+var anew = []struct {
+	flag string
+	of   func(holder.Record) string
+}{
+	{"proxy", func(r holder.Record) string { return proxyclient.Redacted(r.Proxy) }},
+	{"type", func(r holder.Record) string { return r.Type }},
+	{"also", func(r holder.Record) string {
+		var also []string
+		for _, other := range r.Also {
+			also = append(also, other.String())
+		}
+		return strings.Join(also, ", ")
+	}},
+	{"count", func(r holder.Record) string {
+		if r.Units > 0 {
+			return strconv.Itoa(r.Units)
+		}
+		return strconv.Itoa(max(1, len(r.Leases)))
+	}},
+	{"key", func(r holder.Record) string { return leaseapi.KeyWords(r.Key, r.KeyMode) }},
+	{"name", func(r holder.Record) string { return r.Name }},
+	{"priority", func(r holder.Record) string { return orNone(r.Priority) }},
+	{"ttl", func(r holder.Record) string { return orNone(leaseapi.Duration(r.TTL)) }},
+	{"release-after", func(r holder.Record) string { return orNone(r.Terms.ReleaseAfter) }},
+	{"owner", func(r holder.Record) string { return r.Owner }},
+	{"owner-pid", func(r holder.Record) string { return orNone(r.Terms.OwnerPID) }},
+	{"scope", func(r holder.Record) string { return r.SharedList }},
+}
+
+// orNone formats a number; "" if it is zero.
+func orNone[T int | leaseapi.Duration](n T) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// changes says what of the lease of a handle is not as before; "" is nothing, or nothing is known.
+func changes(before, now holder.Record) string {
+	if len(before.Leases) == 0 || before.Bare() {
+		return ""
+	}
+	var changed []string
+	for _, part := range anew {
+		if was, is := part.of(before), part.of(now); was != is {
+			changed = append(changed, fmt.Sprintf("%s %s, was %s", part.flag, cmp.Or(is, "none"), cmp.Or(was, "none")))
+		}
+	}
+	if !before.ReleaseAt.IsZero() && now.ReleaseAt.IsZero() {
+		changed = append(changed, "the late release of "+before.ReleaseAt.Local().Format(time.DateTime)+" is cancelled")
+	}
+	return strings.Join(changed, "; ")
+}
+
+// acquireInto takes a lease into a handle. before is what the handle had, if that may be replaced; else nil.
+func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.Handle, proxy string, before *holder.Record) error {
+	terms := holder.Terms{TTL: leaseapi.Duration(o.ttl), ReleaseAfter: leaseapi.Duration(o.releaseAfter), Owner: o.owner, OwnerPID: o.ownerPID}
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -178,7 +277,10 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 	if err != nil {
 		return err
 	}
-	request.Proxy, request.Replaces, request.Outlives = proxy, replaces, true
+	request.Proxy, request.Terms, request.Outlives = proxy, terms, true
+	if before != nil {
+		request.Replaces = holder.Anything
+	}
 	lease, err := a.holder.Acquire(ctx, request)
 	if err != nil {
 		if !o.optional || !holder.Denied(ctx, err) {
@@ -192,8 +294,22 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 	})
 	if err == nil {
 		a.Notef("acquired %s for %s", strings.Join(lease.Names(), ", "), lease.Owner())
+		if before != nil {
+			a.sayChanges(*before, handle)
+		}
 	}
 	return err
+}
+
+// sayChanges says what of the lease of a handle is not as before.
+func (a *app) sayChanges(before holder.Record, handle holder.Handle) {
+	now, err := handle.Read() // with what the grant and the hand-over wrote
+	if err != nil {
+		return // it was released meanwhile
+	}
+	if text := changes(before, now); text != "" {
+		a.Notef("unlike the lease before: %s", text)
+	}
 }
 
 // ofType returns typ for a message; "" if there is none.

@@ -55,6 +55,7 @@ command was stopped.`,
 				return err
 			}
 			o.ignoreVariables(cmd.Flags())
+			o.take.owner = ifTyped(cmd.Flags().Lookup("owner"), a.owner)
 			return a.exec(cmd.Context(), o, args)
 		},
 	}

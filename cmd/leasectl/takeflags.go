@@ -13,13 +13,15 @@ import (
 	"github.com/leasectl/leasectl/pool"
 )
 
-// takeOptions are how acquire, reacquire and exec take leases. All but typeless are flags; for Overcommit
+// takeOptions are how acquire, reacquire and exec take leases. All but typeless, owner and list are flags; for Overcommit
 // see bindOvercommit, for Coalesce and Variant bindCoalesce.
 type takeOptions struct {
 	leaseapi.Ask
 	typeless     bool // without a type take no lease, and do not fail
 	handle       string
 	scope        string
+	owner        string      // as typed, or of the lease that reacquire replaces; "": that of the run
+	list         holder.List // of the lease that reacquire replaces; "" is none
 	jitter       time.Duration
 	waitTimeout  time.Duration
 	ttl          time.Duration
@@ -90,6 +92,8 @@ func flagOf(part string) string {
 func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 	r := holder.Request{
 		Ask:         o.Ask,
+		Owner:       o.owner,
+		Terms:       holder.Terms{Owner: o.owner},
 		Handle:      handle,
 		Private:     o.handle == "",
 		Jitter:      o.jitter,
@@ -97,6 +101,7 @@ func (o *takeOptions) request(handle holder.Handle) (holder.Request, error) {
 		TTL:         o.ttl,
 		Around:      handleAround(),
 	}
+	r.List = o.list
 	var err error
 	if o.scope == "test" {
 		r.List, err = sharedList()

@@ -57,6 +57,12 @@ func (k *Keepers) socket(request string) string {
 	return filepath.Join(k.dir(), request)
 }
 
+// Space names the PID namespace of this process; "" where there are none.
+func Space() string {
+	space, _ := os.Readlink("/proc/self/ns/pid")
+	return space
+}
+
 // startTime bounds the start of a keeper, which takes milliseconds unless the machine is
 // very busy. It is shorter than the life of a provisional grant.
 const startTime = 20 * time.Second
