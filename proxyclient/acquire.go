@@ -35,10 +35,11 @@ import (
 //     [ErrSuperseded], a [CoalescedError], or any other error that the proxy answered;
 //   - [ErrUnreachable]: since its last good answer the proxy refused connections for 30 s
 //     or was silent for a minute (either for Wait, if that is shorter), or it answered with
-//     errors for a minute; or no server led at the end of Wait, which is also [ErrNotLeader];
+//     errors for a minute; or leasectl's server did not say in time whether a lease was free; or
+//     no server led at the end of Wait, which is also [ErrNotLeader];
 //   - at the end of Wait: [ErrExhausted] if the proxy's last answer was that the request is
-//     queued or that nothing is free, or if the proxy has not answered yet, since a
-//     version-1 proxy answers only with a grant; otherwise the last error that it answered.
+//     queued or that nothing is free, or if a version-1 proxy has not answered yet, which
+//     answers only with a grant; otherwise the last error that it answered.
 func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 	if r.RequestID == "" {
 		r.RequestID = rand.Text()

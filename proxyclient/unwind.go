@@ -106,6 +106,10 @@ func (a *acquisition) takeBack(ctx context.Context, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()
 	_, err := a.client.Release(ctx, leaseapi.ReleaseRequest{RequestIDs: []string{a.request.RequestID}})
+	if err == nil && errors.Is(cause, ErrExhausted) && a.lastAnswer == nil && a.place == nil {
+		// Only version 1 keeps silent about a request that waits, and this is our server.
+		return &UnreachableError{Proxy: a.client.name, Err: errLate}
+	}
 	if err == nil || errors.Is(err, errors.ErrUnsupported) && !a.answerLost {
 		return cause
 	}

@@ -262,6 +262,8 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		a.Failf("going on without a lease: handle %s does not exist, and no --type says which lease to take", handle.Path())
 		return a.printHandle(o, handle, nil)
 	}
+	ctx, stop := whileParentLives(ctx)
+	defer stop()
 	if o.ownerPID != 0 {
 		if err := a.holder.CanKeep(); err != nil {
 			return err

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 
 	"github.com/leasectl/leasectl/trap/process"
 )
@@ -38,6 +40,25 @@ func whileOwnerLives(ctx context.Context, pid int) (watched context.Context, sto
 		}
 	}()
 	return ctx, func() { cancel(nil) }, nil
+}
+
+// errParentGone ends an acquire for which nobody waits.
+var errParentGone = errors.New("the process that started this has ended: no lease is taken (setsid leasectl … waits all the same)")
+
+// whileParentLives returns a context that ends with the process that started this one, such as a shell that was
+// killed while it waited for a lease; with that nobody would release the lease. A process with a session of its own
+// goes on: somebody detached it. stop ends the watch.
+func whileParentLives(ctx context.Context) (watched context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if session, err := unix.Getsid(0); err != nil || session == os.Getpid() {
+		return ctx, func() { cancel(nil) }
+	}
+	go func() {
+		if process.WaitParent(ctx) == nil {
+			cancel(errParentGone)
+		}
+	}()
+	return ctx, func() { cancel(nil) }
 }
 
 // checkOwnerLives refuses an owner process that has ended, since its lease would be given back at

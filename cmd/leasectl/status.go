@@ -121,6 +121,9 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	}
 	record, err := handle.Read()
 	if errors.Is(err, fs.ErrNotExist) {
+		if a.proxy.unset() {
+			return a.dryRun("handle %s does not exist: there is nothing to show", handle.Path())
+		}
 		return fmt.Errorf("handle %s does not exist: it was released, or never acquired: leasectl status lists what is held", handle.Path())
 	}
 	if err != nil {

@@ -18,6 +18,9 @@ func (a *app) sharedStatus(name, typ string) error {
 	rounds, err := a.sharedRounds(typ)
 	shown := leaseapi.Clip(name, leaseapi.MaxName)
 	rounds = slices.DeleteFunc(rounds, func(r shared.Round) bool { return r.Name != shown })
+	if err == nil && len(rounds) == 0 && a.proxy.unset() {
+		return a.dryRun("no command of this machine shares a lease as %q now", shown)
+	}
 	if err == nil && len(rounds) == 0 {
 		return fmt.Errorf("no command of this machine shares a lease as %q now", shown)
 	}

@@ -86,6 +86,10 @@ func (k *renewer) look(ctx context.Context) (done bool) {
 	}
 	k.seen = *r
 	k.takeOver()
+	if at := releaseDue(r); !at.IsZero() && time.Until(at) < k.margin {
+		k.lose(&holder.Loss{Err: errReleaseDue(at), Deadline: proxyclient.Now().Add(time.Until(at))})
+		return true
+	}
 	if lost := k.overdue(r, k.margin, k.lastErr); lost != nil {
 		k.lose(lost)
 	}
