@@ -56,7 +56,7 @@ func (k kept) left() time.Duration {
 	return 0
 }
 
-// What docs/using.md says that reacquire and renew keep of a lease, row by row.
+// What docs/handles.md says that reacquire and renew keep of a lease, row by row.
 func TestReacquireIsTheSameLeaseAnew(t *testing.T) {
 	t.Parallel()
 	config := filepath.Join(t.TempDir(), "pools.yaml")
@@ -101,18 +101,18 @@ func TestReacquireIsTheSameLeaseAnew(t *testing.T) {
 		}, "--release-after 2h", "release-after 2h, was 1h"},
 		"a late release of `release --delay --detach`": {"", nil, "", "the late release of "},
 	}
-	text, err := os.ReadFile("../../docs/using.md")
+	text, err := os.ReadFile("../../docs/handles.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, table, _ := strings.Cut(string(text), "| of the lease | `reacquire` | `renew` |\n|---|---|---|\n")
-	table, _, _ = strings.Cut(table, "\n\n")
+	table, _, _ = strings.Cut(strings.TrimRight(table, "\n"), "\n\n")
 	written := make(map[string]bool)
 	for i, line := range strings.Split(table, "\n") {
 		what, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
 		row, known := rows[what]
 		if written[what] = true; !known {
-			t.Errorf("docs/using.md has a row %q that nothing shows", what)
+			t.Errorf("docs/handles.md has a row %q that nothing shows", what)
 			continue
 		}
 		t.Run(what, func(t *testing.T) {
@@ -156,7 +156,7 @@ func TestReacquireIsTheSameLeaseAnew(t *testing.T) {
 	}
 	for what := range rows {
 		if !written[what] {
-			t.Errorf("docs/using.md has no row %q", what)
+			t.Errorf("docs/handles.md has no row %q", what)
 		}
 	}
 	// The keeper of the new lease is as good as that of the old one was.
