@@ -52,14 +52,18 @@ func As(dir string, fn func() error) error {
 	if !adopts || os.Geteuid() != 0 {
 		return fn()
 	}
-	other, err := walk(dir, true)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if other.User == 0 {
+	in, err := parentAt(strings.TrimSuffix(dir, "/")+"/", true)
+	if err != nil {
+		return err
+	}
+	if in.other.User == 0 {
 		return fn()
 	}
-	return as(other, fn)
+	return as(in.other, fn)
 }
 
 // Uses reports whether a file is this user's or, for root, of a user to whose directory only that user can
@@ -132,20 +136,29 @@ func walk(path string, adopts bool) (other Owner, err error) {
 	if err != nil {
 		return other, err
 	}
-	w := &walker{adopts: adopts}
 	above, base := filepath.Split(path)
-	known, found := parents.Load(above)
-	up, _ := known.(parent)
-	if !found || up.other.User != 0 && !adopts {
-		if up.real, err = w.follow("/", above); err != nil || up.real == "" {
-			return w.other, err
-		}
-		up.other = w.other
-		parents.Store(above, up)
+	up, err := parentAt(above, adopts)
+	if err != nil || up.real == "" {
+		return up.other, err
 	}
-	w.other = up.other
+	w := &walker{adopts: adopts, other: up.other}
 	_, err = w.follow(up.real, base)
 	return w.other, err
+}
+
+// parentAt returns what is known of the directory at a path that ends in a slash. If it is missing, its real path
+// is "".
+func parentAt(path string, adopts bool) (p parent, err error) {
+	if known, found := parents.Load(path); found && (adopts || known.(parent).other.User == 0) {
+		return known.(parent), nil
+	}
+	w := &walker{adopts: adopts}
+	p.real, err = w.follow("/", path)
+	p.other = w.other
+	if err == nil && p.real != "" {
+		parents.Store(path, p)
+	}
+	return p, err
 }
 
 // follow checks each part of a path that begins in the directory real, whose own parts are checked and no

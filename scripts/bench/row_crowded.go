@@ -149,7 +149,7 @@ func gather(ctx context.Context, addr string) (*gathering, error) {
 		}
 		c.waiters = append(c.waiters, w)
 		c.running.Go(func() {
-			if err := c.wait(w, i); err != nil && !c.gone.Load() {
+			if err := c.wait(w, i); !c.gone.Load() {
 				select {
 				case c.failed <- err:
 				default:
@@ -160,7 +160,7 @@ func gather(ctx context.Context, addr string) (*gathering, error) {
 	return c, nil
 }
 
-// wait waits as leasectl does, until the crowd leaves.
+// wait waits as leasectl does, until the crowd leaves, which ends it with an error.
 func (c *gathering) wait(w *wire, index int) error {
 	for round := 0; ; {
 		id := fmt.Sprint("crowd-", index, "-", round)

@@ -61,11 +61,9 @@ func TestWaysCampaign(t *testing.T) {
 		g.watch = g.start("exec", "--type", g.pool("watch"), "--ttl", "20s", "--grace-period", "2s", "--", "cat")
 	})
 	c.each(func(g *wayGroup) { g.watch.mustHold() })
-	var faults []string
 	for range *waysRounds {
 		all := c.faults()
 		f := all[random.IntN(len(all))]
-		faults = append(faults, f.name)
 		t.Log(f.name)
 		if !c.round(f) {
 			return
