@@ -52,18 +52,14 @@ func As(dir string, fn func() error) error {
 	if !adopts || os.Geteuid() != 0 {
 		return fn()
 	}
-	dir, err := filepath.Abs(dir)
+	other, err := walk(dir, true)
 	if err != nil {
 		return err
 	}
-	in, err := parentAt(strings.TrimSuffix(dir, "/")+"/", true)
-	if err != nil {
-		return err
-	}
-	if in.other.User == 0 {
+	if other.User == 0 {
 		return fn()
 	}
-	return as(in.other, fn)
+	return as(other, fn)
 }
 
 // Uses reports whether a file is this user's or, for root, of a user to whose directory only that user can
@@ -121,13 +117,13 @@ type walker struct {
 // mostLinks is how many links a path may have, as on Linux.
 const mostLinks = 40
 
-// parents are directories that were found to be good, by their paths: a process asks often, and only root or
+// directories are those that were found to be good, by their paths: a process asks often, and only root or
 // their owner can have changed them since.
-var parents sync.Map // of parent
+var directories sync.Map // of directory
 
-type parent struct {
+type directory struct {
 	real  string // the path without links
-	other Owner
+	other Owner  // as walker.other
 }
 
 // walk checks each part of a path, and returns the other user whose it is in part; zero: nobody's.
@@ -136,29 +132,29 @@ func walk(path string, adopts bool) (other Owner, err error) {
 	if err != nil {
 		return other, err
 	}
-	above, base := filepath.Split(path)
-	up, err := parentAt(above, adopts)
-	if err != nil || up.real == "" {
-		return up.other, err
-	}
-	w := &walker{adopts: adopts, other: up.other}
-	_, err = w.follow(up.real, base)
-	return w.other, err
+	known, err := at(path, adopts)
+	return known.other, err
 }
 
-// parentAt returns what is known of the directory at a path that ends in a slash. If it is missing, its real path
-// is "".
-func parentAt(path string, adopts bool) (p parent, err error) {
-	if known, found := parents.Load(path); found && (adopts || known.(parent).other.User == 0) {
-		return known.(parent), nil
+// at returns what is known of a directory, which is looked up in its parent the first time. If it is missing,
+// its real path is "".
+func at(path string, adopts bool) (d directory, err error) {
+	if path == "/" {
+		return directory{real: path}, nil
 	}
-	w := &walker{adopts: adopts}
-	p.real, err = w.follow("/", path)
-	p.other = w.other
-	if err == nil && p.real != "" {
-		parents.Store(path, p)
+	if known, found := directories.Load(path); found && (adopts || known.(directory).other.User == 0) {
+		return known.(directory), nil
 	}
-	return p, err
+	if d, err = at(filepath.Dir(path), adopts); err != nil || d.real == "" {
+		return d, err
+	}
+	w := &walker{adopts: adopts, other: d.other}
+	d.real, err = w.follow(d.real, filepath.Base(path))
+	d.other = w.other
+	if err == nil && d.real != "" {
+		directories.Store(path, d)
+	}
+	return d, err
 }
 
 // follow checks each part of a path that begins in the directory real, whose own parts are checked and no
