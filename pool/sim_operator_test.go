@@ -237,6 +237,11 @@ func (m *sim) start(snap Snapshot, configs []Config) {
 	}
 	m.set = set
 	m.set.recalled.limit = simRecalled
+	for names := &m.set.recalled.names; len(*names) > simRecalled; *names = (*names)[1:] { // as if the limit had been there when it began
+		if sl := m.set.slots[(*names)[0]]; sl != nil && sl.pool == nil && sl.free() {
+			delete(m.set.slots, sl.name)
+		}
+	}
 	m.model = newModel(configs, snap, aging, m.failf, m.note)
 	m.disk.Ended = slices.Clone(m.model.ended) // in the order in which they are restored
 	due := m.model.pass(m.now)
