@@ -276,6 +276,10 @@ func (g *ledger) end(l *lease, why Reason) {
 	c.Reason, c.Took = why, took
 	if delay := l.lockDelay(); why != Released && delay > 0 {
 		g.lock(sl, l.pool, Locked{Name: l.Name, Type: l.Type, Units: l.Units, Key: l.HeldKey(), ReadsKey: l.ReadsKey, Until: later(g.now, delay)})
+		if why == Expired { // or a caller with a small share would lock all names, one after the other
+			sl.lock.owner = l.Owner
+			g.use(l.Owner, usage{held: 1})
+		}
 	} else {
 		g.free(sl)
 	}

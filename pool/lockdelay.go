@@ -40,6 +40,7 @@ type lock struct {
 	slot  *slot
 	pool  *pool // of the lease that ended
 	timer timer
+	owner string // whose lease expired, and whose caller's share has the name; empty: nobody's, as after a restart
 
 	ending ending // in pool.outlook
 }
@@ -79,6 +80,7 @@ func (g *ledger) unlock(l *lock) {
 	l.pool.locked -= l.Units
 	l.pool.removeLock(l)
 	l.ending.move(ending{})
+	g.use(l.owner, usage{held: -1})
 	g.touch(l.pool)
 	g.note(LockOver).Locked = &l.Locked
 	g.free(l.slot)

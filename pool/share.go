@@ -4,7 +4,7 @@ import "fmt"
 
 // Share is how much one caller may have, over all pools and owners. Zero: no bound.
 type Share struct {
-	Leases  int // that its requests hold or wait for
+	Leases  int // that its requests hold or wait for, and names that a lock delay keeps after them
 	Waiters int // of its requests that wait
 }
 

@@ -70,6 +70,11 @@ func usageOf(set *Set) map[string]usage {
 			u.held++
 			all[CallerOf(l.Owner)] = u
 		}
+		if l := sl.lock; l != nil {
+			u := all[CallerOf(l.owner)]
+			u.held++
+			all[CallerOf(l.owner)] = u
+		}
 	}
 	for r := range set.requests.all {
 		if r.queued() {
@@ -81,4 +86,25 @@ func usageOf(set *Set) map[string]usage {
 	}
 	maps.DeleteFunc(all, func(caller string, _ usage) bool { return caller == "" })
 	return all
+}
+
+// A name under a lock delay counts to the caller whose lease expired: with a share of one it locks one name.
+func TestShareWithALockDelay(t *testing.T) {
+	set := locking(t, 2)
+	ask := func(id string) Request {
+		return Request{ID: BindID("x", id), Type: "t", Owner: BindOwner("x", "me"), Share: Share{Leases: 1}}
+	}
+	must(t, set, 0, ask("a"), "t-0")
+	expired := ProvisionalTTL
+	if _, is := set.Locked(expired, "t-0"); !is {
+		t.Fatal("no lock delay")
+	}
+	if _, err := set.Acquire(expired, ask("b")); err == nil {
+		t.Error("a caller with a share of one may lock two names")
+	}
+	must(t, set, expired+15*s, ask("c"), "t-1")
+	set.Release(expired+15*s, Ref{Name: "t-1"}, 0)
+	if len(set.usage) != 0 {
+		t.Errorf("nobody has anything, and yet %+v", set.usage)
+	}
 }
