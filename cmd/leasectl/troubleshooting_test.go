@@ -46,13 +46,16 @@ var rareMessages = map[string]string{
 	"… belongs to user …, and a directory above it to user …: use a path of one user":                                                                     "it takes two other users",
 	"… belongs to user …, and this is user …: use another path, or run as user …":                                                                         "it takes another user",
 	"… belongs to user …, and this is user 0, who uses files of others only in directories that are theirs alone: run as user …, or use such a directory": "it takes another user",
-	"… gave no token in time":                                         "the command must hang for as long as the wait",
-	"find the directory of the service: …":                            "most systems know the directory of a process even if it was removed",
-	"request has ended: …: released or cancelled elsewhere":           "the request must end before its first answer",
-	"request has ended: …: granted, and ended before the answer came": "it takes 30 s",
+	"… gave no token in time": "the command must hang for as long as the wait",
+	"lease lost: released late through its handle, at …: stopping the command":                                                       "TestLateReleaseOfSharedLease sees it",
+	"the lease is not of the server of … that answered, which has another store: name the one that granted it with --proxy":          "TestReleaseToAnotherStore sees it",
+	"the process that started this has ended: no lease is taken (setsid leasectl … waits all the same)":                              "TestAcquireWhoseShellWasKilled sees it",
+	"find the directory of the service: …":                                                                                           "most systems know the directory of a process even if it was removed",
+	"request has ended: …: released or cancelled elsewhere":                                                                          "the request must end before its first answer",
+	"request has ended: …: granted, and ended before the answer came":                                                                "it takes 30 s",
 	`request … is unconfirmed: up to … of type "…" may be held: leasectl recover gives it back, or lists it if the proxy cannot say`: "an answer must be lost",
-	"request … is unconfirmed: could not give back …": "a release must fail after a request has",
-	"put the release off by …: …: lease lost (…)":     "the lease must end while it is acquired",
+	"request … is unconfirmed: could not give back …":                                                                                "a release must fail after a request has",
+	"put the release off by …: …: lease lost (…)":                                                                                    "the lease must end while it is acquired",
 }
 
 // documentedMessage is a row of a table of messages of the page.
