@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -256,6 +257,7 @@ func TestHostileTTL(t *testing.T) {
 		c, m := serve(t, s, forged)
 		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, TTL: ttl})
 		time.Sleep(ttl/3 + time.Second)
+		synctest.Wait()
 		if s.renewed() != 1 || b.renewed[0].Deadline.Sub(b.renewed[0].Asked) != ttl {
 			t.Errorf("%d honest renewals after a third of the TTL; the false one: %+v", s.renewed(), b.renewed)
 		}
