@@ -9,7 +9,7 @@ import (
 )
 
 // operate runs a command of operators: it calls do with a client of the proxy, and a context that
-// ends after statusTimeout. Without a proxy it is wrong usage: nothing says what is not done.
+// ends after statusTimeout. Without a proxy it is wrong usage; the text nothing says what is not done.
 func (a *app) operate(ctx context.Context, nothing string, do func(ctx context.Context, client *proxyclient.Client) error) error {
 	if a.proxy.unset() {
 		return usagef(noProxy+": %s", nothing)

@@ -31,18 +31,12 @@ func OwnerOf(info fs.FileInfo) Owner {
 
 // Dir returns an error if a part of the path of a directory, or a link that it leads through, is neither
 // ours nor root's. What is missing is no error: nobody else can have made it.
-func Dir(path string) error {
-	_, err := walk(path, false)
-	return err
-}
+func Dir(path string) error { return walk(path, false) }
 
 // DirForRoot is [Dir], but root on Linux may also use directories of one other user, if only that user can
 // write to them, such as a job's checkout that is mounted into a container. That user may put anything else
 // there at any time, so root must do there whatever it does with [As]. [Uses] tells which files may be used.
-func DirForRoot(path string) error {
-	_, err := walk(path, adopts && os.Geteuid() == 0)
-	return err
-}
+func DirForRoot(path string) error { return walk(path, adopts && os.Geteuid() == 0) }
 
 // As runs fn, which opens, makes, replaces or removes files in a directory that [DirForRoot] accepts. If the path
 // of the directory leads through another user's directories or links, fn has the rights of that user and no
@@ -52,14 +46,18 @@ func As(dir string, fn func() error) error {
 	if !adopts || os.Geteuid() != 0 {
 		return fn()
 	}
-	other, err := walk(dir, true)
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
 	}
-	if other.User == 0 {
+	known, err := at(dir, true)
+	if err != nil {
+		return err
+	}
+	if known.other.User == 0 {
 		return fn()
 	}
-	return as(other, fn)
+	return as(known.other, fn)
 }
 
 // Uses reports whether a file is this user's or, for root, of a user to whose directory only that user can
@@ -126,14 +124,19 @@ type directory struct {
 	other Owner  // as walker.other
 }
 
-// walk checks each part of a path, and returns the other user whose it is in part; zero: nobody's.
-func walk(path string, adopts bool) (other Owner, err error) {
-	path, err = filepath.Abs(path)
+// walk checks each part of a path.
+func walk(path string, adopts bool) error {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return other, err
+		return err
 	}
-	known, err := at(path, adopts)
-	return known.other, err
+	above, err := at(filepath.Dir(path), adopts)
+	if err != nil || above.real == "" {
+		return err
+	}
+	w := &walker{adopts: adopts, other: above.other}
+	_, err = w.follow(above.real, filepath.Base(path)) // each time: where others can write, it may be another by now
+	return err
 }
 
 // at returns what is known of a directory, which is looked up in its parent the first time. If it is missing,

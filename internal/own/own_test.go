@@ -167,3 +167,17 @@ func TestMaps(t *testing.T) {
 		}
 	}
 }
+
+// A directory where others can write may be another's the next time.
+func TestDirectoryThatWasReplaced(t *testing.T) {
+	needRoot(t)
+	p := place{t, t.TempDir()}
+	p.dir("a", 0, 0o777)
+	p.dir("a/b", 0, 0o700)
+	ok(t, Dir(p.path("a/b")))
+	ok(t, os.Rename(p.path("a/b"), p.path("a/c")))
+	p.dir("a/b", stranger, 0o700)
+	if err := Dir(p.path("a/b")); err == nil {
+		t.Error("accepted")
+	}
+}
