@@ -38,7 +38,7 @@ const (
 func (s *storm) exec(id string, random *rand.Rand) {
 	key := fmt.Sprint("k", random.IntN(4))
 	coalesce := []string{"join", "once", "latest"}[random.IntN(3)]
-	noPool := []int{exitUnknownType} // the pool may be missing for a while
+	noPool := []int{exitExecFailure} // the pool may be missing for a while
 	kinds := []struct {
 		name   string
 		flags  []string
