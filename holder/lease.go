@@ -248,8 +248,11 @@ func (l *Lease) ReleaseIfRemoved(ctx context.Context) (released []string, err er
 // Vacate gives back, once the lease is over, what its handle has all the same, since somebody has acquired
 // into it. Of a handle that the user named it only says so, if the command of this process did it.
 func (l *Lease) Vacate(ctx context.Context, own bool) (released []string, err error) {
+	if l.part != nil || !l.handle.HasRecord() {
+		return nil, nil
+	}
 	r, err := l.handle.Read()
-	if l.part != nil || err != nil || l.Is(r) || r.Bare() {
+	if err != nil || l.Is(r) || r.Bare() {
 		return nil, nil
 	}
 	if own {

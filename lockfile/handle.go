@@ -106,6 +106,12 @@ func (h Handle) Read() (Record, error) {
 	return r, nil
 }
 
+// HasRecord reports whether there is a record, which [Handle.Read] may or may not accept. It is cheaper.
+func (h Handle) HasRecord() bool {
+	_, err := os.Lstat(h.jsonPath())
+	return err == nil
+}
+
 // Modified returns when the names file was last written; the zero time if there is none. A time
 // without a fraction of a second comes from a file system, or an archive, that drops the
 // fraction. Modified then returns the end of that second.

@@ -20,6 +20,9 @@ import (
 	"syscall"
 )
 
+// thisUser is who runs this process, which never becomes another; a thread of it may, in [As].
+var thisUser = os.Geteuid()
+
 // Owner is a user, and the group of what belongs to the user.
 type Owner struct{ User, Group int }
 
@@ -36,14 +39,14 @@ func Dir(path string) error { return walk(path, false) }
 // DirForRoot is [Dir], but root on Linux may also use directories of one other user, if only that user can
 // write to them, such as a job's checkout that is mounted into a container. That user may put anything else
 // there at any time, so root must do there whatever it does with [As]. [Uses] tells which files may be used.
-func DirForRoot(path string) error { return walk(path, adopts && os.Geteuid() == 0) }
+func DirForRoot(path string) error { return walk(path, adopts && thisUser == 0) }
 
 // As runs fn, which opens, makes, replaces or removes files in a directory that [DirForRoot] accepts. If the path
 // of the directory leads through another user's directories or links, fn has the rights of that user and no
 // others, in its own goroutine only: wherever that user makes the path lead meanwhile, fn can do nothing
 // that the user could not do. What it makes is the user's.
 func As(dir string, fn func() error) error {
-	if !adopts || os.Geteuid() != 0 {
+	if !adopts || thisUser != 0 {
 		return fn()
 	}
 	dir, err := filepath.Abs(dir)
@@ -64,10 +67,10 @@ func As(dir string, fn func() error) error {
 // write.
 func Uses(path string, info fs.FileInfo) bool {
 	owner := OwnerOf(info)
-	if owner.User == os.Geteuid() {
+	if owner.User == thisUser {
 		return true
 	}
-	if os.Geteuid() != 0 {
+	if thisUser != 0 {
 		return false
 	}
 	dir, err := os.Stat(filepath.Dir(path))
@@ -97,7 +100,7 @@ func File(path string) error {
 		if link {
 			return fmt.Errorf("%s is a link in a directory that others can write to: use the path it leads to", path)
 		}
-		return fmt.Errorf("%s belongs to user %d, and others than this user (%d) can write to its directory: remove it, or use another directory", path, OwnerOf(info).User, os.Geteuid())
+		return fmt.Errorf("%s belongs to user %d, and others than this user (%d) can write to its directory: remove it, or use another directory", path, OwnerOf(info).User, thisUser)
 	}
 	if link {
 		return Dir(path)
@@ -110,6 +113,7 @@ type walker struct {
 	adopts bool  // it may lead through directories and links of one other user
 	other  Owner // that user; zero: none yet
 	links  int
+	risk
 }
 
 // mostLinks is how many links a path may have, as on Linux.
@@ -122,6 +126,13 @@ var directories sync.Map // of directory
 type directory struct {
 	real  string // the path without links
 	other Owner  // as walker.other
+	risk
+}
+
+// risk says what others can do to the last part of a path.
+type risk struct {
+	loose bool // they can put something in the place of this or another part
+	crowd bool // they can put something in the place of what is in it, whoever that belongs to
 }
 
 // walk checks each part of a path.
@@ -130,12 +141,15 @@ func walk(path string, adopts bool) error {
 	if err != nil {
 		return err
 	}
+	d, err := at(path, adopts)
+	if err != nil || !d.loose {
+		return err
+	}
 	above, err := at(filepath.Dir(path), adopts)
 	if err != nil || above.real == "" {
 		return err
 	}
-	w := &walker{adopts: adopts, other: above.other}
-	_, err = w.follow(above.real, filepath.Base(path)) // each time: where others can write, it may be another by now
+	_, err = above.find(filepath.Base(path), adopts) // each time: it may be another by now
 	return err
 }
 
@@ -151,13 +165,17 @@ func at(path string, adopts bool) (d directory, err error) {
 	if d, err = at(filepath.Dir(path), adopts); err != nil || d.real == "" {
 		return d, err
 	}
-	w := &walker{adopts: adopts, other: d.other}
-	d.real, err = w.follow(d.real, filepath.Base(path))
-	d.other = w.other
-	if err == nil && d.real != "" {
+	if d, err = d.find(filepath.Base(path), adopts); err == nil && d.real != "" {
 		directories.Store(path, d)
 	}
 	return d, err
+}
+
+// find looks up what is in a directory.
+func (d directory) find(name string, adopts bool) (directory, error) {
+	w := &walker{adopts: adopts, other: d.other, risk: d.risk}
+	real, err := w.follow(d.real, name)
+	return directory{real, w.other, w.risk}, err
 }
 
 // follow checks each part of a path that begins in the directory real, whose own parts are checked and no
@@ -170,7 +188,7 @@ func (w *walker) follow(real, path string) (string, error) {
 		case "", ".":
 			continue
 		case "..": // of a link
-			real = filepath.Dir(real)
+			real, w.loose = filepath.Dir(real), true // as far as is known here
 			continue
 		}
 		at := strings.TrimSuffix(real, "/") + "/" + part
@@ -195,7 +213,7 @@ func (w *walker) follow(real, path string) (string, error) {
 			return "", &fs.PathError{Op: "follow", Path: at, Err: syscall.ELOOP}
 		}
 		if filepath.IsAbs(to) {
-			real = "/"
+			real, w.crowd = "/", false
 		}
 		path = to + "/" + path
 	}
@@ -205,11 +223,15 @@ func (w *walker) follow(real, path string) (string, error) {
 // check refuses a part of a path that is neither ours nor root's, nor the other user's.
 func (w *walker) check(path string, info fs.FileInfo) error {
 	owner := OwnerOf(info)
+	w.loose = w.loose || w.crowd || !Ours(owner)
+	if info.IsDir() {
+		w.crowd = !aloneWrites(info) && info.Mode()&fs.ModeSticky == 0
+	}
 	if Ours(owner) {
 		return nil
 	}
 	if !w.adopts {
-		return fmt.Errorf("%s belongs to user %d, and this is user %d: use a path whose parts are all yours or root's, or run as user %d", path, owner.User, os.Geteuid(), owner.User)
+		return fmt.Errorf("%s belongs to user %d, and this is user %d: use a path whose parts are all yours or root's, or run as user %d", path, owner.User, thisUser, owner.User)
 	}
 	if w.other.User != 0 && w.other.User != owner.User {
 		return fmt.Errorf("%s belongs to user %d, and a directory above it to user %d: use a path of one user", path, owner.User, w.other.User)
@@ -230,5 +252,5 @@ func aloneWrites(info fs.FileInfo) bool {
 
 // Ours reports whether what has this owner is this user's or root's.
 func Ours(o Owner) bool {
-	return o.User == os.Geteuid() || o.User == 0 || o.User == overflowUser && unmapped()
+	return o.User == thisUser || o.User == 0 || o.User == overflowUser && unmapped()
 }
