@@ -29,7 +29,7 @@ demo: build ## the main job, in a quarter of a minute; SPEED=1: in a minute, to 
 test: ## all tests, and which were skipped; RACE=-race: under the race detector
 	$(if $(RACE),CGO_ENABLED=1) $(GO) run ./scripts/runtests $(RACE) -parallel 8 -timeout 40m $(or $(PKG),./...)
 
-BROWSERTEST = proxyserver/ui/browsertest
+BROWSERTEST = internal/proxyserver/ui/browsertest
 
 test-browser: build ## the status page in Chromium; screenshots in bin/page. Needs the package chromium-headless-shell
 	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 10m . -leasectl "$(CURDIR)/bin/leasectl" -artefacts "$(CURDIR)/bin/page"
@@ -39,7 +39,7 @@ pictures: build ## docs/pictures: the status page, and the terminal of a job tha
 	cd $(BROWSERTEST) && $(GO) test -count=1 -timeout 2h -run '^TestPictures$$' . -leasectl "$(CURDIR)/bin/leasectl" -pictures "$(CURDIR)/docs/pictures" -pictures-after $(or $(FOR),20m)
 
 EXAMPLES = examples/test
-ETCDPROGRAM = proxyserver/store/etcd/etcdtest/program
+ETCDPROGRAM = internal/proxyserver/store/etcd/etcdtest/program
 
 test-examples: build ## what is in examples/, as it will be used. Needs nodejs, groovy, etcd, postgresql, prometheus and systemd
 	cd $(EXAMPLES) && $(GO) run github.com/leasectl/leasectl/scripts/runtests -count=1 -timeout 20m . -leasectl "$(CURDIR)/bin/leasectl"
@@ -64,7 +64,7 @@ lint: ## format, vet (also for macOS), staticcheck, actionlint, shellcheck
 GREMLINS = github.com/go-gremlins/gremlins/cmd/gremlins@v0.6.0
 
 mutation: ## which changes of a package no test notices: PKG=./pool; minutes to hours
-	$(GO) run $(GREMLINS) unleash --timeout-coefficient 20 $(or $(PKG),./pool)
+	$(GO) run $(GREMLINS) unleash --timeout-coefficient 20 $(or $(PKG),./internal/pool)
 
 vuln: ## govulncheck, if its database can be reached
 	$(GO) run ./scripts/vuln
@@ -85,12 +85,12 @@ dist-check: dist ## use that release: install it, run it on other machines, as a
 # What a change need not wait for: CONTRIBUTING says why.
 nightly: ## campaigns at length, and every target of a release: hours; needs what .ci/run installs
 	$(GO) test -count=1 -timeout 2h ./proxyclient -run TestBadNetworks -networks 20000
-	$(GO) test -count=1 -timeout 2h ./pool -run 'TestSimulation|TestCoalesceExhaustively' -steps 2000000
-	$(GO) test -count=1 -timeout 2h ./proxyserver -run '^TestCampaign$$' -kills 1000
+	$(GO) test -count=1 -timeout 2h ./internal/pool -run 'TestSimulation|TestCoalesceExhaustively' -steps 2000000
+	$(GO) test -count=1 -timeout 2h ./internal/proxyserver -run '^TestCampaign$$' -kills 1000
 	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl/campaign -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$|^TestServices$$' -exec-rounds 1000 -service-commands 1000 -race-rounds 2000 \
 	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -order-jobs 1000 -locks-jobs 2000 -storm-for 5m -storm-clients 64 -strangers-for 1m -callers-for 1m -failover-rounds 100 -ways-rounds 100
 	$(MAKE) bench ROW=million
-	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m ./proxyserver/store/etcd/...
+	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m ./internal/proxyserver/store/etcd/...
 	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl/campaign
 	.ci/bare all
 	$(MAKE) dist-check

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // startProxy starts a proxy with one lease to give.

@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // fate is the result of a call, and how many leases are held afterwards.

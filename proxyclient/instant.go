@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi/suspend"
+	"github.com/leasectl/leasectl/internal/suspend"
 )
 
 // Instant is a point in time on this machine, by a clock that goes on while the machine

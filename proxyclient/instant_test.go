@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi/suspend"
+	"github.com/leasectl/leasectl/internal/suspend"
 )
 
 func TestInstant(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasectl/leasectl/leaseapi/suspend"
+	"github.com/leasectl/leasectl/internal/suspend"
 )
 
 // machine is a machine that tests can suspend.

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // recording records each request to its handler.

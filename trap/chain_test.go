@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/leasectl/leasectl/trap/internal/testenv"
+	"github.com/leasectl/leasectl/internal/testenv"
 )
 
 // raise sends a signal to this process.

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/leasectl/leasectl/trap/internal/sys"
+	"github.com/leasectl/leasectl/internal/sys"
 )
 
 // Die ends this process by a signal, so that its parent sees which one ended it. It does not

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/leasectl/leasectl/trap/internal/testenv"
+	"github.com/leasectl/leasectl/internal/testenv"
 )
 
 // dieMode dies by a signal that a chain listens to.

@@ -5,7 +5,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/leasectl/leasectl/trap/internal/sys"
+	"github.com/leasectl/leasectl/internal/sys"
 )
 
 var platformSignals []os.Signal // none

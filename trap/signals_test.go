@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/leasectl/leasectl/trap/internal/testenv"
+	"github.com/leasectl/leasectl/internal/testenv"
 )
 
 // Every signal that a wrapper forwards can be caught by Go. The signals that must be left alone

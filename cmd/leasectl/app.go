@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/internal/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap"
 )

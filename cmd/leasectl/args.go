@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasectl/leasectl/internal/supervisor"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/supervisor"
 )
 
 // noArgs refuses positional arguments.

@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 func newBackupCommand(a *app) *cobra.Command {

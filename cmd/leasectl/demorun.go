@@ -15,12 +15,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/leasectl/leasectl/holder/local"
+	"github.com/leasectl/leasectl/internal/child"
+	"github.com/leasectl/leasectl/internal/holder/local"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 // demo is a demo that runs. The proxy is in this process, so it ends with it. The jobs are processes,

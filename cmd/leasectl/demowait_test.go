@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/child"
+	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 // A demo that waits in vain fails: for a job that has lost its lease, and for one that does not end.

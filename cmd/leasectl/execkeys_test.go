@@ -13,8 +13,8 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/process"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/trap/process"
 )
 
 // ^C ends a bash script around leasectl as it ends one around the command alone, whether the

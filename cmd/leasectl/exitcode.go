@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"syscall"
 
-	"github.com/leasectl/leasectl/holder/usage"
+	"github.com/leasectl/leasectl/internal/child"
+	"github.com/leasectl/leasectl/internal/holder/usage"
+	"github.com/leasectl/leasectl/internal/proxyserver"
+	"github.com/leasectl/leasectl/internal/proxyserver/store"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/proxyserver/store"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 // Exit codes. 64, 69, 74 and 75 are EX_USAGE, EX_UNAVAILABLE, EX_IOERR and EX_TEMPFAIL of

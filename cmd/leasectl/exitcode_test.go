@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/leasectl/leasectl/internal/child"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/trap/child"
 )
 
 // Each error has its promised exit code, however deeply it is wrapped, and in exec as in other

@@ -12,15 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/leasectl/leasectl/holder/dial"
-	v1 "github.com/leasectl/leasectl/holder/v1"
+	"github.com/leasectl/leasectl/internal/holder/dial"
+	v1 "github.com/leasectl/leasectl/internal/holder/v1"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver/store"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/replicated"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/replicated/unsteady"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/store"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
-	"github.com/leasectl/leasectl/proxyserver/store/replicated"
-	"github.com/leasectl/leasectl/proxyserver/store/replicated/unsteady"
 )
 
 // What the files and stores in testdata/format1 mean. From 1.0.0 on neither changes: a file that can no

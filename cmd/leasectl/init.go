@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/proxyserver/starter"
+	"github.com/leasectl/leasectl/internal/proxyserver/starter"
 )
 
 func newInitCommand(a *app) *cobra.Command {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/leasectl/leasectl/proxyserver/auth/authtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/auth/authtest"
 )
 
 // issuers are the issuers of the scenarios that run, by their directories.

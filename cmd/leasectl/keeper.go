@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/holder/shared"
-	"github.com/leasectl/leasectl/trap/process"
+	"github.com/leasectl/leasectl/internal/holder"
+	"github.com/leasectl/leasectl/internal/holder/shared"
+	"github.com/leasectl/leasectl/internal/process"
 )
 
 type keeperOptions struct {

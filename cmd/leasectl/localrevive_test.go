@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/holder/cleanup"
+	"github.com/leasectl/leasectl/internal/holder/cleanup"
 )
 
 // If the local proxy was killed, commands that hold a lease of it or wait for one start it anew.

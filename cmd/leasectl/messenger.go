@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/leasectl/leasectl/trap/child"
+	"github.com/leasectl/leasectl/internal/child"
 )
 
 // messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.

@@ -10,9 +10,9 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver"
 )
 
 // newerProxy is a server of a later wire, with changes that docs/versions.md allows: it says wire

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
-	"github.com/leasectl/leasectl/trap/process"
+	"github.com/leasectl/leasectl/internal/process"
 )
 
 // bindOwnerPID binds --owner-pid, which names the process that a lease is for.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/leasectl/leasectl/holder/local"
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/holder/local"
+	"github.com/leasectl/leasectl/internal/pool"
 )
 
 // poolFlags is the value of --pool. The flag may be repeated, and each value may have several

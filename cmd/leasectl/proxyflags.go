@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder/dial"
+	"github.com/leasectl/leasectl/internal/holder/dial"
 )
 
 // proxyOptions are the flags that say which lease proxy to talk to.

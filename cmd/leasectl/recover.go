@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/holder/recovery"
+	"github.com/leasectl/leasectl/internal/holder"
+	"github.com/leasectl/leasectl/internal/holder/recovery"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 

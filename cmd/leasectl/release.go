@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/internal/holder"
 )
 
 type releaseOptions struct {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/holder"
+	"github.com/leasectl/leasectl/internal/pool"
 )
 
 type resizeOptions struct {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/holder/local"
-	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/trap/process"
+	"github.com/leasectl/leasectl/internal/holder/local"
+	"github.com/leasectl/leasectl/internal/process"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 )
 
 func newServeCommand(a *app) *cobra.Command {

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/leasectl/leasectl/proxyserver/auth"
+	"github.com/leasectl/leasectl/internal/proxyserver/auth"
 )
 
 // A token may move from --tokens to --auth, or back: whichever file is read first, it is let in all

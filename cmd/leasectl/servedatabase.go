@@ -7,12 +7,12 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/leasectl/leasectl/internal/proxyserver"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/replicated"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres"
-	"github.com/leasectl/leasectl/proxyserver/store/replicated"
 )
 
 // databaseOptions are the flags of serve for leases that several servers keep in a database: etcd

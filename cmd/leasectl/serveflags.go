@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder/local"
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/internal/holder/local"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 )
 
 // defaultListen is the address that serve listens on without --listen and --socket.

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"net"
 
-	"github.com/leasectl/leasectl/holder/socket"
-	"github.com/leasectl/leasectl/proxyserver"
+	"github.com/leasectl/leasectl/internal/holder/socket"
+	"github.com/leasectl/leasectl/internal/proxyserver"
 )
 
 // listen opens the listeners of --listen and --socket. If secure is not nil, TCP is served with

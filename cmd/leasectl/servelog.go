@@ -8,8 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/auth"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver/auth"
 )
 
 // openLog makes the log of serve, whose lines all have the given format. Logging never waits for a

@@ -6,10 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/proxyserver/auth"
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
+	"github.com/leasectl/leasectl/internal/proxyserver/auth"
+	"github.com/leasectl/leasectl/internal/proxyserver/config"
 )
 
 // settings are the flags and files of serve. Until the server is made they go into its options;

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder/shared"
-	"github.com/leasectl/leasectl/supervisor"
+	"github.com/leasectl/leasectl/internal/holder/shared"
+	"github.com/leasectl/leasectl/internal/supervisor"
 )
 
 // sharedOptions are the flags of exec with which commands of a machine share one

@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/leasectl/leasectl/holder"
-	"github.com/leasectl/leasectl/holder/dial"
-	"github.com/leasectl/leasectl/holder/shared"
+	"github.com/leasectl/leasectl/internal/holder"
+	"github.com/leasectl/leasectl/internal/holder/dial"
+	"github.com/leasectl/leasectl/internal/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/leasectl/leasectl/holder/shared"
+	"github.com/leasectl/leasectl/internal/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 

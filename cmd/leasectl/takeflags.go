@@ -8,9 +8,9 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/internal/holder"
+	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 )
 
 // takeOptions are how acquire, reacquire and exec take leases. All but typeless, owner and list are flags; for Overcommit

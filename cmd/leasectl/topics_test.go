@@ -92,7 +92,7 @@ func TestEnvironmentIsExplained(t *testing.T) {
 			}
 		})
 	})
-	source, err := os.ReadFile("../../supervisor/environment.go")
+	source, err := os.ReadFile("../../internal/supervisor/environment.go")
 	if err != nil {
 		t.Fatal(err)
 	}

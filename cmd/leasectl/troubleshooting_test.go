@@ -156,10 +156,10 @@ func TestMessagesAreExplained(t *testing.T) {
 	page := readPage(t, "docs/troubleshooting.md")
 	found := 0
 	var code strings.Builder
-	for _, dir := range []string{"proxyclient", "holder", "holder/dial", "holder/keeper", "holder/recovery", "holder/shared", "holder/v1", "internal/own", "lockfile", "supervisor", "cmd/leasectl"} {
+	for _, dir := range []string{"proxyclient", "internal/holder", "internal/holder/dial", "internal/holder/keeper", "internal/holder/recovery", "internal/holder/shared", "internal/holder/v1", "internal/own", "lockfile", "internal/supervisor", "cmd/leasectl"} {
 		paths, err := filepath.Glob("../../" + dir + "/*.go")
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("%d files in %s: %v", len(paths), dir, err)
 		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {

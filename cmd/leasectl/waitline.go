@@ -7,7 +7,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/leasectl/leasectl/holder"
+	"github.com/leasectl/leasectl/internal/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
 )

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/proxyserver/starter"
+	"github.com/leasectl/leasectl/internal/proxyserver/starter"
 )
 
 // The script in docs/recovery.md makes a backup of a server that was set up as docs/operating.md says, with

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasectl/leasectl/proxyserver/config"
+	"github.com/leasectl/leasectl/internal/proxyserver/config"
 )
 
 // docException is a block, or all blocks of a page, that TestDocs neither runs nor writes to a

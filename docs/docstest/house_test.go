@@ -14,68 +14,68 @@ import (
 const module = "github.com/leasectl/leasectl/"
 
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
-// also import the packages in testMayImport.
+// also import the packages in testMayImport. "internal/" before a name is left out.
 var mayImport = map[string][]string{
-	"cmd/leasectl":      {"cmd/leasectl/early", "holder", "holder/dial", "holder/local", "holder/recovery", "holder/shared", "holder/socket", "holder/usage", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/auth", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "trap/child", "trap/process"},
-	"holder":            {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"cmd/leasectl":      {"cmd/leasectl/early", "holder", "holder/dial", "holder/local", "holder/recovery", "holder/shared", "holder/socket", "holder/usage", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/auth", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "child", "process"},
+	"holder":            {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient", "process"},
 	"holder/cleanup":    {},
 	"holder/dial":       {"holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
 	"holder/usage":      {},
-	"holder/keeper":     {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/keeper":     {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "leaseapi", "lockfile", "proxyclient", "process"},
 	"holder/holdertest": {"leaseapi", "lockfile"},
 	"holder/recovery":   {"holder", "holder/cleanup", "holder/shared", "holder/v1", "lockfile", "proxyclient"},
 	"holder/shared":     {"holder", "holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/service", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
-	"holder/local":      {"holder/socket", "leaseapi", "lockfile", "proxyclient", "trap/process"},
+	"holder/local":      {"holder/socket", "leaseapi", "lockfile", "proxyclient", "process"},
 	"holder/failpoint":  {},
-	"holder/service":    {"leaseapi", "trap/child"},
+	"holder/service":    {"leaseapi", "child"},
 	"holder/socket":     {"lockfile"},
-	"holder/tokenfrom":  {"proxyclient", "trap/process"},
+	"holder/tokenfrom":  {"proxyclient", "process"},
 	"holder/v1":         {"holder/cleanup", "holder/failpoint", "leaseapi", "lockfile", "proxyclient"},
-	"supervisor":        {"holder", "holder/shared", "leaseapi", "supervisor/follow", "trap", "trap/child", "trap/process"},
+	"supervisor":        {"holder", "holder/shared", "leaseapi", "supervisor/follow", "trap", "child", "process"},
 	"leaseapi":          {},
-	"lockfile":          {"internal/own", "leaseapi"},
+	"lockfile":          {"own", "leaseapi"},
 	"pool":              {"leaseapi"},
-	"proxyclient":       {"leaseapi", "leaseapi/suspend"},
-	"proxyserver":       {"leaseapi", "pool", "proxyserver/auth", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "leaseapi/suspend"},
-	"leaseapi/suspend":  {},
+	"proxyclient":       {"leaseapi", "suspend"},
+	"proxyserver":       {"leaseapi", "pool", "proxyserver/auth", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "suspend"},
+	"suspend":           {},
 	"scripts":           {},
-	"trap":              {"trap/internal/sys"},
-	"trap/child":        {"trap", "trap/internal/sys"},
-	"trap/process":      {"trap", "trap/internal/sys"},
+	"trap":              {"sys"},
+	"child":             {"trap", "sys"},
+	"process":           {"trap", "sys"},
 
 	"cmd/leasectl/campaign": {},
 	"cmd/leasectl/clitest":  {"leaseapi", "proxyclient"},
 	"cmd/leasectl/early":    {},
 	"docs/docstest":         {},
 	"supervisor/follow":     {},
-	"trap/internal/sys":     {},
-	"trap/internal/testenv": {"trap/internal/sys"},
+	"sys":                   {},
+	"testenv":               {"sys"},
 
-	"internal/own":         {},
-	"internal/testprogram": {"lockfile", "proxyserver/store/storetest"},
-	"examples/test":        {},
+	"own":           {},
+	"testprogram":   {"lockfile", "proxyserver/store/storetest"},
+	"examples/test": {},
 
 	"proxyserver/auth":                        {"leaseapi", "pool"},
 	"proxyserver/auth/authtest":               {},
-	"proxyserver/config":                      {"internal/own", "leaseapi", "pool", "proxyserver/auth"},
+	"proxyserver/config":                      {"own", "leaseapi", "pool", "proxyserver/auth"},
 	"proxyserver/connlimit":                   {},
 	"proxyserver/eventlog":                    {"leaseapi", "pool"},
 	"proxyserver/idle":                        {},
 	"proxyserver/metrics":                     {"leaseapi", "pool"},
 	"proxyserver/store":                       {"pool"},
-	"proxyserver/store/bolt":                  {"internal/own", "pool", "proxyserver/store", "proxyserver/store/record"},
-	"proxyserver/store/etcd":                  {"leaseapi/suspend", "proxyserver/store", "proxyserver/store/replicated"},
-	"proxyserver/store/etcd/etcdtest":         {"internal/testprogram", "proxyserver/store/storetest"},
+	"proxyserver/store/bolt":                  {"own", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/etcd":                  {"suspend", "proxyserver/store", "proxyserver/store/replicated"},
+	"proxyserver/store/etcd/etcdtest":         {"testprogram", "proxyserver/store/storetest"},
 	"proxyserver/store/etcd/etcdtest/program": {},
 	"proxyserver/store/record":                {"pool"},
 	"proxyserver/store/postgres":              {"proxyserver/store", "proxyserver/store/replicated"},
 	"proxyserver/store/postgres/pgtest":       {"proxyserver/store/storetest"},
-	"proxyserver/store/replicated":            {"leaseapi/suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
+	"proxyserver/store/replicated":            {"suspend", "pool", "proxyserver/store", "proxyserver/store/record"},
 	"proxyserver/store/replicated/leadtest":   {"pool", "proxyserver/store"},
 	"proxyserver/store/replicated/unsteady":   {"proxyserver/store/replicated"},
 	"proxyserver/store/storetest":             {},
 	"proxyserver/past":                        {"pool"},
-	"proxyserver/starter":                     {"internal/own", "proxyserver/config"},
+	"proxyserver/starter":                     {"own", "proxyserver/config"},
 	"proxyserver/ui":                          {"leaseapi", "pool", "proxyserver/auth", "proxyserver/past"},
 
 	// The benchmark of leasectl and its peers is beside the house. It may import every package
@@ -99,8 +99,8 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt/errors":                {"proxyserver/store/bolt"},
 	"go.yaml.in/yaml/v3":                     {"proxyserver/config"},
 	"html/template":                          {"proxyserver/ui"},
-	"os/exec":                                {"cmd/leasectl/clitest", "trap/child", "trap/internal/testenv", "internal/testprogram", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
-	"os/signal":                              {"cmd/leasectl/clitest", "trap", "trap/child", "trap/process"}, // SIGTSTP of a job, SIGCHLD of orphans
+	"os/exec":                                {"cmd/leasectl/clitest", "child", "testenv", "testprogram", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest"},
+	"os/signal":                              {"cmd/leasectl/clitest", "trap", "child", "process"}, // SIGTSTP of a job, SIGCHLD of orphans
 	"github.com/rogpeppe/go-internal/script": {},
 }
 
@@ -139,7 +139,7 @@ func checkImports(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	room := filepath.ToSlash(filepath.Dir(rel))
+	room := strings.TrimPrefix(filepath.ToSlash(filepath.Dir(rel)), "internal/")
 	test := strings.HasSuffix(path, "_test.go")
 	for _, spec := range file.Imports {
 		imported, err := strconv.Unquote(spec.Path.Value)
@@ -147,6 +147,7 @@ func checkImports(t *testing.T, path string) {
 			t.Fatal(err)
 		}
 		if ours, ok := strings.CutPrefix(imported, module); ok {
+			ours = strings.TrimPrefix(ours, "internal/")
 			allowed, known := mayImport[room]
 			if !known {
 				t.Errorf("%s: the house has no room %s", rel, room)
@@ -170,11 +171,11 @@ func checkImports(t *testing.T, path string) {
 // processes.
 var testMayImport = map[string][]string{
 	"holder": {"holder/holdertest", "pool", "proxyserver"}, "holder/recovery": {"holder/dial", "holder/holdertest", "leaseapi"}, "holder/shared": {"holder/holdertest"}, "supervisor": {"holder/dial", "proxyclient"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "holder/v1", "lockfile", "proxyserver/auth/authtest", "proxyserver/store/replicated/unsteady"},
-	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "trap/process"},
+	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "process"},
 	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
 	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
-	"examples/test": {"internal/testprogram"},
-	"trap":          {"trap/internal/testenv"}, "trap/child": {"trap/internal/testenv", "trap/process"}, "trap/process": {"trap/internal/testenv"},
+	"examples/test": {"testprogram"},
+	"trap":          {"testenv"}, "child": {"testenv", "process"}, "process": {"testenv"},
 	"proxyserver/store/etcd":       {"pool", "proxyserver/store/etcd/etcdtest", "proxyserver/store/replicated/leadtest"},
 	"proxyserver/store/postgres":   {"pool", "proxyserver/store/postgres/pgtest", "proxyserver/store/replicated/leadtest"},
 	"proxyserver/store/replicated": {"proxyserver/store/replicated/leadtest", "proxyserver/store/replicated/unsteady"},

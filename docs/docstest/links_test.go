@@ -113,7 +113,7 @@ func TestDocsNameWhatIs(t *testing.T) {
 func TestDocsNameMetricsThatAre(t *testing.T) {
 	var source strings.Builder
 	paths := []string{"../../examples/prometheus/alerts.yaml"}
-	for _, pattern := range []string{"../../proxyserver/*.go", "../../proxyserver/metrics/*.go"} {
+	for _, pattern := range []string{"../../internal/proxyserver/*.go", "../../internal/proxyserver/metrics/*.go"} {
 		matches, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -21,8 +21,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/proxyserver/store/storetest"
 	"github.com/leasectl/leasectl/lockfile"
-	"github.com/leasectl/leasectl/proxyserver/store/storetest"
 )
 
 // buildTime bounds a build, or the wait for another process that builds. With an empty cache of the

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/pool"
 )
 
 // account is what a pool protects, and the jobs that come to it. The pool does not know what

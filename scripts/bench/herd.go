@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/pool"
 )
 
 // The herd: as many jobs as on a busy morning come to a pool of 50 leases. Each holds its lease

@@ -15,11 +15,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver"
+	"github.com/leasectl/leasectl/internal/proxyserver/store"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver"
-	"github.com/leasectl/leasectl/proxyserver/store"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
 )
 
 // hosted serves a handler in this process to clients in this process, over connections in memory.

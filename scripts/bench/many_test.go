@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
 )
 
 // Waiters of a server in this process are drained in their order.

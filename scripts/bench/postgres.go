@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
 )
 
 // startPostgres starts a PostgreSQL that is durable, on loopback, without a standby.

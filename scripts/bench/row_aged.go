@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/leasectl/leasectl/pool"
-	"github.com/leasectl/leasectl/proxyserver/store"
-	"github.com/leasectl/leasectl/proxyserver/store/bolt"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres"
+	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver/store"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres"
 )
 
 const (

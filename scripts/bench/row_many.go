@@ -15,8 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 )
 
 // The next order of magnitude: what breaks first is to be seen before somebody has so many.

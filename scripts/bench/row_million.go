@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"sync/atomic"
 
+	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 )
 
 const (

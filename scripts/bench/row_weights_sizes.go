@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/pool"
 )
 
 // Jobs of different sizes come to a counted pool, as many as need nine tenths of it.

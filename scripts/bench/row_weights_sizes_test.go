@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/leasectl/leasectl/pool"
+	"github.com/leasectl/leasectl/internal/pool"
 )
 
 // At each moment the pool bears what runs, and in strict order the jobs start in the order in which

@@ -14,10 +14,10 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
 // A job and its waiter survive a KILL of the leader: the handle keeps its lease, and the queue goes

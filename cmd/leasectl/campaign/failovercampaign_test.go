@@ -17,10 +17,10 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
 var (

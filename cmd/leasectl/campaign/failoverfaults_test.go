@@ -17,8 +17,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
 )
 
 // postgresFaults are what happens to PostgreSQL, and to its connections.

@@ -26,7 +26,7 @@ import (
 func failpoints(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, dir := range []string{"holder", "holder/keeper", "holder/shared", "holder/v1"} {
+	for _, dir := range []string{"internal/holder", "internal/holder/keeper", "internal/holder/shared", "internal/holder/v1"} {
 		more, err := filepath.Glob("../../../" + dir + "/*.go")
 		if err != nil {
 			t.Fatal(err)

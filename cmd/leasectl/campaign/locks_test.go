@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
 )
 
 var (

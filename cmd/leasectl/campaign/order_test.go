@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
 )
 
 var (

@@ -15,11 +15,11 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/storetest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
-	"github.com/leasectl/leasectl/proxyserver/store/etcd/etcdtest"
-	"github.com/leasectl/leasectl/proxyserver/store/postgres/pgtest"
-	"github.com/leasectl/leasectl/proxyserver/store/storetest"
 )
 
 // replicas are three servers on one database. Each server reaches it over links of its own.

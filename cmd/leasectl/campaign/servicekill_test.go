@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
-	"github.com/leasectl/leasectl/trap/process"
+	"github.com/leasectl/leasectl/internal/process"
 )
 
 var serviceCommands = flag.Int("service-commands", 40, "commands that TestServices lets use a service that is killed at random: 5000, for a whole campaign")

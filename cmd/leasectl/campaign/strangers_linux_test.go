@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/auth/authtest"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/auth/authtest"
 )
 
 var strangersFor = flag.Duration("strangers-for", 0, "how long TestStrangersCampaign lasts for each kind of stranger, with a bound of a second for each call: 1m, for a whole campaign; 0: all kinds together, for two seconds")

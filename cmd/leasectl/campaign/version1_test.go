@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/leasectl/leasectl/holder/recovery"
+	"github.com/leasectl/leasectl/internal/holder/recovery"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 

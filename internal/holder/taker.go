@@ -1,0 +1,67 @@
+package holder
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	v1 "github.com/leasectl/leasectl/internal/holder/v1"
+	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/lockfile"
+)
+
+// A proxy answers a caller that may not see a lease as if the lease had never been. So only to the caller
+// who took a lease does that answer mean that the lease has ended.
+
+// NotShownError says that the proxy does not show leases to this run's caller, who did not take them.
+type NotShownError struct {
+	Names         []string
+	Caller, Taker leaseapi.Caller
+}
+
+func (e *NotShownError) Error() string {
+	which := "this lease"
+	if len(e.Names) > 1 {
+		which = "these leases"
+	}
+	return fmt.Sprintf("the proxy does not show %s to %s, which is not who took it: use the token of %s", which, e.Caller, e.Taker)
+}
+
+// checkShown returns a [NotShownError] if leases of a record are unknown, according to the answer to a
+// release, since they are another caller's. It takes them out of the answer. A lease that has ended by itself
+// by now counts as ended.
+func (h *Holder) checkShown(ctx context.Context, p *v1.Proxy, r lockfile.Record, reply *leaseapi.ReleaseReply) error {
+	hidden := func(lost leaseapi.Lost) bool { return lost.Reason == leaseapi.ReasonUnknown && lost.Generation != 0 }
+	if !slices.ContainsFunc(reply.Stale, hidden) {
+		return nil
+	}
+	caller, err := p.Caller(ctx)
+	if err == nil && (caller == (leaseapi.Caller{}) || caller == r.Taker || h.Journal.Outlived(r.RequestID)) {
+		return nil
+	}
+	var names []string
+	for _, lost := range reply.Stale {
+		if hidden(lost) {
+			names = append(names, lost.Name)
+		}
+	}
+	reply.Stale = slices.DeleteFunc(reply.Stale, hidden)
+	if err != nil {
+		return fmt.Errorf("%s: unknown to the proxy, and it does not say to whom: %w", strings.Join(names, ", "), err)
+	}
+	return &NotShownError{Names: names, Caller: caller, Taker: r.Taker}
+}
+
+// mayHide tells whether the proxy may have something for a request that it says it does not know, since
+// another caller may have made it. If it is known who took its leases, that is a [NotShownError].
+func (h *Holder) mayHide(ctx context.Context, p *v1.Proxy, request string, taker leaseapi.Caller) (bool, error) {
+	caller, err := p.Caller(ctx)
+	switch {
+	case err != nil || caller == (leaseapi.Caller{}) || caller == taker || h.Journal.Outlived(request):
+		return false, err
+	case taker != (leaseapi.Caller{}):
+		return false, &NotShownError{Names: []string{request}, Caller: caller, Taker: taker}
+	}
+	return true, nil
+}

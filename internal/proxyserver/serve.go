@@ -1,0 +1,108 @@
+package proxyserver
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/leasectl/leasectl/internal/proxyserver/connlimit"
+)
+
+// How long a stop waits for answers that are being written.
+const (
+	drainTime    = 5 * time.Second        // far below the time between TERM and KILL anywhere
+	handOverTime = 500 * time.Millisecond // if servers share the store: the next leader waits for this one
+)
+
+// Serve answers on all listeners until ctx is done or the server has been idle for long
+// enough, and closes them. Then it grants nothing more. A waiting acquire with a request id
+// is answered 202, so that its client comes back with the id; an acquire without an id is
+// answered 503. Leases stay held. Serve saves the lease clock, closes the store, and
+// returns nil after a clean stop, else what failed.
+//
+// A call that panics ends Serve, too. Without an Election, so does a failed commit or a
+// store that is gone ([ErrStore]). Then it answers 503 to every client.
+//
+// Serve must be called at most once.
+func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+
+	listeners = slices.Clone(listeners) // not those of the caller
+	for i, l := range listeners {
+		listeners[i] = s.handler.connections.Listener(connlimit.Heads(l))
+		if s.idle == nil {
+			continue
+		}
+		counted, err := s.idle.Listener(l, listeners[i])
+		if err != nil {
+			return errors.Join(err, closeAll(listeners), s.Close())
+		}
+		listeners[i] = counted
+	}
+	if s.store == nil && s.election == nil {
+		s.handler.log.Warn("state is in memory only: a restart loses all leases")
+	}
+
+	var running sync.WaitGroup
+	broken := make(chan error, len(listeners))
+	running.Go(func() { s.handler.watchCertificate(ctx) })
+	for _, l := range listeners {
+		running.Go(func() {
+			if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				broken <- fmt.Errorf("serve on %v: %w", l.Addr(), err)
+				cancel()
+			}
+		})
+	}
+	if s.idle != nil {
+		running.Go(func() {
+			if s.idle.Wait(ctx, s.handler.log) {
+				cancel()
+			}
+		})
+	}
+
+	failed := s.serveTerms(ctx, &running)
+	cancel()
+	s.term.halt()
+	limit := drainTime
+	if s.election != nil {
+		limit = handOverTime
+	}
+	drain, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer done()
+	if err := s.http.Shutdown(drain); err != nil {
+		// A client that has not read its answer by then loses it. The next leader does not wait until
+		// thousands of connections are closed.
+		defer s.http.Close()
+	}
+	running.Wait()
+
+	errs := []error{failed}
+	close(broken)
+	for err := range broken {
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, s.endTerm(), s.Close())...)
+}
+
+// TLSListener returns l with TLS, as [tls.NewListener] does, for [Server.Serve]: the server bounds what it
+// reads of connections whose callers it does not know.
+func TLSListener(l net.Listener, config *tls.Config) net.Listener {
+	return tls.NewListener(connlimit.Heads(l), config)
+}
+
+func closeAll(listeners []net.Listener) error {
+	var errs []error
+	for _, l := range listeners {
+		errs = append(errs, l.Close())
+	}
+	return errors.Join(errs...)
+}
