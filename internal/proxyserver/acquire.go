@@ -27,9 +27,12 @@ func (h *handler) serveAcquire(c caller, w http.ResponseWriter, r *http.Request)
 	if p.keepsNone && p.Anonymous && !p.Try {
 		p.refuseToWait, p.Try = true, true
 	}
+	t.acquires.Add(1)
 	out := h.awaitAcquire(c, r, t, &p.acquireRequest)
 	h.acquires.end(c.id)
-	h.concludeAcquire(w, r, t, p, h.askAgain(c, r, t, p, out))
+	out = giveBackUnreceived(r, t, p, h.askAgain(c, r, t, p, out))
+	t.acquires.Add(-1)
+	h.answerAcquire(w, t, p, out)
 }
 
 // awaitAcquire blocks until q has an outcome, its slice is over, or its client has gone.
@@ -136,25 +139,23 @@ func hideReplaced(c caller, t *term, p *acquireParams) error {
 	})
 }
 
-// concludeAcquire answers an acquire of t, and gives back leases that nobody receives.
-func (h *handler) concludeAcquire(w http.ResponseWriter, r *http.Request, t *term, p *acquireParams, out outcome) {
-	if p.refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
-		out.err = fmt.Errorf("%w: too many connections", pool.ErrQueueFull)
+// giveBackUnreceived returns the outcome of an acquire. A client without a request id that has gone
+// cannot learn of its leases, nor come back for them: giveBackUnreceived gives them back.
+func giveBackUnreceived(r *http.Request, t *term, p *acquireParams, out outcome) outcome {
+	if !p.Anonymous || len(out.leases) == 0 || r.Context().Err() == nil {
+		return out
 	}
-	// A client without a request id that has gone cannot learn of its leases, nor come
-	// back for them: nobody would release them.
-	if p.Anonymous && len(out.leases) > 0 && r.Context().Err() != nil {
-		if err := t.giveBack(out.leases); err != nil {
-			unavailable(w, err)
-			return
-		}
-		out = outcome{err: errGone}
+	if err := t.giveBack(out.leases); err != nil {
+		return outcome{err: err}
 	}
-	h.answerAcquire(w, t, p, out)
+	return outcome{err: errGone}
 }
 
 // answerAcquire answers an acquire, in the words of version 1 if that has any.
 func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams, out outcome) {
+	if p.refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
+		out.err = fmt.Errorf("%w: too many connections", pool.ErrQueueFull)
+	}
 	h.metrics.Refused(p.Type, refusal(out.err))
 	refuse := func(status int, text string) {
 		if status == http.StatusServiceUnavailable {

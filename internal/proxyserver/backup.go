@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/store"
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -32,7 +33,12 @@ func (h *handler) serveBackup(c caller, w http.ResponseWriter, r *http.Request) 
 		badRequest(w, err)
 		return
 	}
-	kept := h.term().store
+	t := h.term()
+	if err := t.do(func(*pool.Set, time.Duration) {}); err != nil {
+		unavailable(w, err) // its store may be closed
+		return
+	}
+	kept := t.store
 	backuper, ok := kept.(store.Backuper)
 	switch {
 	case ok:

@@ -14,17 +14,18 @@ import (
 	"github.com/leasectl/leasectl/internal/proxyserver/connlimit"
 )
 
-// How long a stop waits for answers that are being written.
+// How long a stop takes for what.
 const (
-	drainTime    = 5 * time.Second        // far below the time between TERM and KILL anywhere
-	handOverTime = 500 * time.Millisecond // if servers share the store: the next leader waits for this one
+	drainTime  = 5 * time.Second        // for answers to be written: far below the time between TERM and KILL anywhere
+	settleTime = 500 * time.Millisecond // see [term.settle]: the next server waits for this one
+	tellTime   = time.Second            // until those who wait are told, even if the store is not closed yet
 )
 
 // Serve answers on all listeners until ctx is done or the server has been idle for long
-// enough, and closes them. Then it grants nothing more. A waiting acquire with a request id
-// is answered 202, so that its client comes back with the id; an acquire without an id is
-// answered 503. Leases stay held. Serve saves the lease clock, closes the store, and
-// returns nil after a clean stop, else what failed.
+// enough, and closes them. Then it grants nothing more, saves the lease clock and closes the store.
+// Leases stay held. A waiting acquire with a request id is answered 202, so that its client comes back
+// with the id; an acquire without an id is answered 503. Serve returns nil after a clean stop, else
+// what failed.
 //
 // A call that panics ends Serve, too. Without an Election, so does a failed commit or a
 // store that is gone ([ErrStore]). Then it answers 503 to every client.
@@ -72,25 +73,45 @@ func (s *Server) Serve(ctx context.Context, listeners ...net.Listener) error {
 	failed := s.serveTerms(ctx, &running)
 	cancel()
 	s.term.halt()
-	limit := drainTime
-	if s.election != nil {
-		limit = handOverTime
-	}
-	drain, done := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	defer done()
-	if err := s.http.Shutdown(drain); err != nil {
-		// A client that has not read its answer by then loses it. The next leader does not wait until
-		// thousands of connections are closed.
-		defer s.http.Close()
-	}
+	running.Go(s.drain)
+	errs := []error{failed, s.handOver()}
 	running.Wait()
-
-	errs := []error{failed}
 	close(broken)
 	for err := range broken {
 		errs = append(errs, err)
 	}
-	return errors.Join(append(errs, s.endTerm(), s.Close())...)
+	return errors.Join(errs...)
+}
+
+// drain closes the listeners, and then each connection once its answer is written. A client that
+// has not read its answer within drainTime loses it.
+func (s *Server) drain() {
+	ctx, cancel := context.WithTimeout(context.Background(), drainTime)
+	defer cancel()
+	if s.http.Shutdown(ctx) != nil {
+		s.http.Close()
+	}
+}
+
+// handOver ends the last term, closes the store, and then answers those who wait: they may be many
+// thousands, and their answers change nothing that is stored. So the next server need not wait
+// until they are written. If the store takes long they are answered meanwhile.
+func (s *Server) handOver() error {
+	closed := make(chan error, 1)
+	go func() {
+		s.term.settle()
+		closed <- errors.Join(s.endTerm(), s.Close())
+	}()
+	timer := time.NewTimer(tellTime)
+	defer timer.Stop()
+	select {
+	case err := <-closed:
+		s.term.dismiss()
+		return err
+	case <-timer.C:
+		s.term.dismiss()
+		return <-closed
+	}
 }
 
 // TLSListener returns l with TLS, as [tls.NewListener] does, for [Server.Serve]: the server bounds what it

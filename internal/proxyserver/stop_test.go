@@ -4,9 +4,61 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/proxyserver/store"
 )
+
+// closing is a store of which a test knows when it is closed.
+type closing struct {
+	store.Store
+	begins func()
+}
+
+func (c closing) Close() error {
+	c.begins()
+	return c.Store.Close()
+}
+
+// A server that stops closes its store, so that the next one may begin, before it answers those who
+// wait, who may be many. It does not let them wait for a store that takes long.
+func TestStopAnswersWaitersLast(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		takes time.Duration // the store, to close
+		early bool          // answers come before it is closed
+	}{{"a store that closes", tellTime / 2, false}, {"a store that hangs", time.Minute, true}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var waits, anonymous <-chan reply
+				answered := func() bool { return len(waits) > 0 || len(anonymous) > 0 }
+				opts := durable(t, t.TempDir(), 1)
+				opts.Store = closing{opts.Store, func() {
+					synctest.Wait()
+					if answered() {
+						t.Error("an answer came before the store began to close")
+					}
+					time.Sleep(c.takes)
+					synctest.Wait()
+					if answered() != c.early {
+						t.Errorf("answered before the store was closed: %t", answered())
+					}
+				}}
+				p := start(t, opts)
+				p.acquire("type=q")
+				waits, anonymous = p.later(t.Context(), "type=q&request_id=w"), p.later(t.Context(), "type=q")
+				synctest.Wait()
+				if err := p.stop(); err != nil {
+					t.Error(err)
+				}
+				if a, b := (<-waits).status, (<-anonymous).status; a != 202 || b != 503 {
+					t.Errorf("who may come back got %d, who may not %d", a, b)
+				}
+			})
+		})
+	}
+}
 
 // A lease that is granted as the server stops, to a client that cannot come back for it, is
 // given back before the store closes: after the restart it is free. A lease that a client

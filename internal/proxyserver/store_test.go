@@ -277,6 +277,7 @@ func TestTermEndsAndAnotherBegins(t *testing.T) {
 		synctest.Wait()
 		first := p.server.term
 		first.halt()
+		first.dismiss()
 		if r := <-waits; r.status != 202 {
 			t.Errorf("the waiter got %d %s", r.status, r.body)
 		}

@@ -38,7 +38,8 @@ type term struct {
 	busy     func(n int)   // is called with the number of leases and waiters after each run; nil: not needed
 	version1 version1Watch // only keepTime uses it
 
-	lastWaits atomic.Bool // the last acquire had to wait: the next one probably must, too
+	lastWaits atomic.Bool  // the last acquire had to wait: the next one probably must, too
+	acquires  atomic.Int64 // those that wait, and those that may give back what they are granted
 
 	// Guarded by committer.mu.
 	set           *pool.Set

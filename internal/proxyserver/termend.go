@@ -7,19 +7,47 @@ import (
 	"github.com/leasectl/leasectl/internal/pool"
 )
 
-// halt refuses every later call, and answers all that wait with their places in the queue.
-// If calls are refused already it does nothing: all that waited know the reason.
+// halt refuses every later call. All that wait do so until [term.dismiss].
 func (t *term) halt() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.haltErr != nil {
-		return // fail has told all that waited
+	if t.haltErr == nil { // else fail has told all that waited
+		t.haltErr = errStopping
 	}
+}
+
+// settle waits, after halt, until each acquire that does not wait has decided whether it gives back
+// what it was granted: the last commit has that, too. It gives up after settleTime.
+func (t *term) settle() {
+	deadline := time.After(settleTime)
+	every := time.NewTicker(time.Millisecond)
+	defer every.Stop()
+	waiting := t.countWaiting()
+	for t.acquires.Load() > waiting {
+		select {
+		case <-t.failed:
+			return
+		case <-deadline:
+			return
+		case <-every.C:
+		}
+	}
+}
+
+func (t *term) countWaiting() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.waiting.count()
+}
+
+// dismiss answers all that wait with their places in the queue, after halt.
+func (t *term) dismiss() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.waiting.deliverAll(func(id string) outcome {
 		st, _ := t.set.Brief(lastCall, id) // a stop must not take long because many wait
 		return outcome{err: errStopping, status: &st}
 	})
-	t.haltErr = errStopping
 }
 
 // end commits the open batch, with the clock. It returns why calls were refused before the

@@ -175,6 +175,7 @@ func TestOperationsOfAServerThatEnds(t *testing.T) {
 		"/lease/remove": `{"request_id":"r","reason":"why"}`,
 		"/lease/break":  `{"name":"q-0","reason":"why"}`,
 		"/lease/resize": `{"name":"q-0","generation":1,"from":1,"count":2}`,
+		"/backup":       "",
 	} {
 		if r := ops.do("POST", path, body); r.status != 503 || !strings.Contains(r.body, leaseapi.ProblemUnavailable) {
 			t.Errorf("%s: %d %s", path, r.status, r.body)

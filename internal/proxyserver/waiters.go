@@ -77,6 +77,14 @@ func (ws waiters) remove(id string) []call {
 	return w.calls
 }
 
+// count returns how many calls wait.
+func (ws waiters) count() (n int64) {
+	for _, w := range ws {
+		n += int64(len(w.calls))
+	}
+	return n
+}
+
 // deliverAll sends every call an outcome at once. The pools decided nothing, so nothing must
 // be durable first.
 func (ws waiters) deliverAll(out func(id string) outcome) {

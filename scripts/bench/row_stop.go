@@ -28,6 +28,7 @@ var stopKinds = []struct {
 	{"one pool", func(int) url.Values { return nil }},
 	{"two pools", func(int) url.Values { return url.Values{leaseapi.ParamAlso: {"other"}} }},
 	{"a key of 200", func(i int) url.Values { return url.Values{leaseapi.ParamKey: {fmt.Sprint("key-", i%200)}} }},
+	{"version 1", func(int) url.Values { return url.Values{leaseapi.ParamRequestID: nil, leaseapi.ParamOwner: nil} }},
 	{"followers of one run", func(int) url.Values {
 		return url.Values{leaseapi.ParamKey: {"key"}, leaseapi.ParamCoalesce: {leaseapi.CoalesceJoin}, leaseapi.ParamVariant: {"main"}}
 	}},
