@@ -2,12 +2,15 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/leasectl/leasectl/internal/holder"
 	"github.com/leasectl/leasectl/internal/supervisor"
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -88,6 +91,27 @@ func noHandle(what string) error {
 		return usagef("no --handle: name the handle %s: --handle \"$LEASECTL_HANDLE\" is the one of the exec around", what)
 	}
 	return usagef("no --handle: name the handle %s", what)
+}
+
+// noSuchHandle says of a path that no handle is there. To give such a lease back, or to look at it, succeeds.
+const noSuchHandle = "handle %s does not exist: it was released, or never acquired"
+
+// bindWithoutLease binds --optional of a command that needs the lease of a handle.
+func bindWithoutLease(flags *pflag.FlagSet, optional *bool) {
+	flags.BoolVar(optional, "optional", false, "succeed if the handle does not exist, as after an acquire --optional without a lease, and say so")
+}
+
+// withoutLease ends a command that needs the lease of a handle that does not exist. That is a failure unless it is a dry run, or the
+// lease is optional. what says what the command does not do.
+func (a *app) withoutLease(handle holder.Handle, optional bool, what string) error {
+	switch {
+	case a.proxy.unset():
+		return a.dryRun("%s", what)
+	case !optional:
+		return fmt.Errorf(noSuchHandle+": %s: acquire a lease, or give --optional", handle.Path(), what)
+	}
+	a.Failf("going on without a lease: "+noSuchHandle+": %s", handle.Path(), what)
+	return nil
 }
 
 // oneArg wants one argument that is not empty; what describes it.

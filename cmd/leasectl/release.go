@@ -142,7 +142,7 @@ func (a *app) releaseHandle(ctx context.Context, o *releaseOptions) error {
 		if a.proxy.unset() {
 			return a.releasesNothing("nothing is released")
 		}
-		a.Notef("handle %s does not exist: it was released, or never acquired: nothing to release", handle.Path())
+		a.Notef(noSuchHandle+": nothing to release", handle.Path())
 		return a.printReleased(nil)
 	}
 	if err != nil {

@@ -14,8 +14,9 @@ import (
 )
 
 type renewOptions struct {
-	handle string
-	ttl    time.Duration
+	handle   string
+	ttl      time.Duration
+	optional bool
 }
 
 func newRenewCommand(a *app) *cobra.Command {
@@ -24,7 +25,7 @@ func newRenewCommand(a *app) *cobra.Command {
 		Use:   "renew --handle HANDLE",
 		Short: "renew a lease once",
 		Long: `Renew starts the TTL of a handle's lease anew, once. It fails if the lease is
-lost. leasectl exec renews by itself.`,
+lost or released. leasectl exec renews by itself.`,
 		Example: `  leasectl renew --handle "$handle" --ttl 30m`,
 		Args:    noArgsBut("handle"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,6 +38,7 @@ lost. leasectl exec renews by itself.`,
 	}
 	cmd.Flags().Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	cmd.Flags().Var(durationValue(&o.ttl, 0, minTTL, maxTime), "ttl", "how long the lease lasts from now on (default: as before)")
+	bindWithoutLease(cmd.Flags(), &o.optional)
 	require(cmd.Flags(), "handle")
 	return cmd
 }
@@ -55,8 +57,8 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 		a.holder.NoticeKeeper(handle, record)
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
-	case a.proxy.unset():
-		return a.dryRun("nothing is renewed")
+	default:
+		return a.withoutLease(handle, o.optional, "nothing is renewed")
 	}
 	ttl, err := a.holder.Renew(ctx, handle, record, o.ttl)
 	if err != nil {

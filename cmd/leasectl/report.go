@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 
@@ -102,7 +103,7 @@ func (a *app) reported(path string, ofExec bool) (r holder.Record, why string, e
 	case proxy == "":
 		why = noProxy
 	case r.RequestID == "" && missing:
-		why = "handle " + handle.Path() + " does not exist"
+		why = fmt.Sprintf(noSuchHandle, handle.Path())
 	case r.RequestID == "":
 		why = "handle " + handle.Path() + " does not say which lease it is for"
 	}

@@ -16,6 +16,7 @@ type resizeOptions struct {
 	count    int // 0: not given
 	items    int // if hasItems is set
 	hasItems bool
+	optional bool
 }
 
 func newResizeCommand(a *app) *cobra.Command {
@@ -36,6 +37,7 @@ two leases that hold and wait for each other would wait for ever.`,
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
 	bindItems(flags, &o.items, &o.hasItems)
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many units the lease is to hold")
+	bindWithoutLease(flags, &o.optional)
 	require(flags, "handle")
 	return cmd
 }
@@ -56,12 +58,13 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	if err != nil {
 		return err
 	}
-	record, err := handle.Read()
-	switch {
-	case a.proxy.unset() && (errors.Is(err, fs.ErrNotExist) || err == nil && record.Proxy == ""):
-		return a.dryRun("nothing is resized")
+	switch record, err := handle.Read(); {
 	case err == nil:
 		a.holder.NoticeKeeper(handle, record)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	default:
+		return a.withoutLease(handle, o.optional, "nothing is resized")
 	}
 	size := holder.Size{Count: o.count}
 	if o.hasItems {

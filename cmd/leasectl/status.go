@@ -124,7 +124,8 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 		if a.proxy.unset() {
 			return a.dryRun("handle %s does not exist: there is nothing to show", handle.Path())
 		}
-		return fmt.Errorf("handle %s does not exist: it was released, or never acquired: leasectl status lists what is held", handle.Path())
+		a.Notef(noSuchHandle+": leasectl status lists what is held", handle.Path())
+		return nil
 	}
 	if err != nil {
 		return err
