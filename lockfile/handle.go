@@ -23,8 +23,7 @@ const (
 // Handle is the path of a handle, whether or not the handle exists. Make it with [OpenHandle].
 // It keeps no file open and needs no closing.
 type Handle struct {
-	path  string // absolute
-	cache *recordCache
+	path string // absolute
 }
 
 // File names have at most 255 bytes, and paths 4,096 with their final NUL. The longest name
@@ -64,7 +63,7 @@ func OpenHandle(path string) (Handle, error) {
 	if err := refusal(abs); err != nil {
 		return Handle{}, fmt.Errorf("open handle: %w", err)
 	}
-	return Handle{path: abs, cache: new(recordCache)}, nil
+	return Handle{path: abs}, nil
 }
 
 // NewHandle returns a handle with a new name in the state directory. It creates no file.
@@ -135,7 +134,6 @@ type files struct {
 	names []string // in text
 	json  []byte
 	next  []byte
-	cache *recordCache // of the handle
 }
 
 // load reads the files as they were at one moment, without the lock. Around every change of the
@@ -171,7 +169,6 @@ func (h Handle) loadLocked() (f files, err error) {
 			return files{}, err
 		}
 	}
-	f.cache = h.cache
 	f.names, err = parseNames(f.text)
 	return f, err
 }
@@ -202,7 +199,7 @@ func (f files) record() (r Record, source string, err error) {
 		if file.data == nil {
 			continue
 		}
-		r, err := f.cache.decode(file.data)
+		r, err := decode(file.data)
 		switch {
 		case errors.Is(err, ErrNewer):
 			return Record{Leases: bare(f.names).Leases}, "", err

@@ -90,9 +90,8 @@ func (tx *Tx) read() (err error) {
 	if tx.nowhere == nil {
 		tx.onDisk, err = tx.handle.loadLocked()
 	}
-	var source string
 	if err == nil {
-		tx.Record, source, err = tx.onDisk.record()
+		tx.Record, _, err = tx.onDisk.record()
 	}
 	if err != nil {
 		return fmt.Errorf("read handle %s: %w", tx.handle.path, err)
@@ -100,10 +99,6 @@ func (tx *Tx) read() (err error) {
 	tx.request = tx.RequestID
 	if tx.onDisk.next != nil {
 		return nil // a killed process left its change unfinished: Save finishes it
-	}
-	if _, ours := tx.handle.cache.find(tx.onDisk.json); ours && source == jsonSuffix {
-		tx.saved = tx.onDisk.json
-		return nil
 	}
 	tx.saved, err = tx.encode()
 	return err
@@ -140,7 +135,6 @@ func (tx *Tx) Save() error {
 		return fmt.Errorf("write handle %s: %w", tx.handle.path, err)
 	}
 	tx.onDisk, tx.saved, tx.request = tx.onDisk.after(tx.handle, steps), record, tx.RequestID
-	tx.handle.cache.note(tx.Record, record)
 	return nil
 }
 

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -53,10 +52,7 @@ func (c *Client) Acquire(ctx context.Context, r Request) (*Grant, error) {
 		onRetry:   r.OnRetry,
 		onTrouble: r.OnTrouble,
 	}}
-	var prepared sync.WaitGroup
-	prepared.Go(prepareJSON) // while the proxy is asked
 	g, err := a.run(ctx)
-	prepared.Wait()
 	if err != nil {
 		return nil, fmt.Errorf("acquire: %w", err)
 	}

@@ -35,9 +35,6 @@ type Options struct {
 	// it. Its error is a failed attempt, which is repeated unless the error is [Hopeless].
 	// Nil: nobody starts the proxy.
 	Revive func(context.Context) error
-	// Ready is closed when requests may be sent. Until then the client only connects, to
-	// overlap connecting with the program's own start. Nil: send at once.
-	Ready <-chan struct{}
 }
 
 // Client speaks to one proxy, which may consist of several servers with one leader. It is
@@ -47,7 +44,6 @@ type Client struct {
 	servers   servers
 	socket    bool // the URL is a socket, which no browser reaches
 	userAgent string
-	ready     <-chan struct{}
 	credentials
 
 	can      atomic.Int32 // the Capabilities that the proxy has shown
@@ -130,7 +126,7 @@ func newClient(o Options) (*Client, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	c := &Client{name: address.Redacted(), userAgent: o.UserAgent, ready: o.Ready}
+	c := &Client{name: address.Redacted(), userAgent: o.UserAgent}
 	c.file.token, c.from, c.transport = o.Token, o.TokenFrom, newTransport()
 	if o.TokenFile != "" && o.TokenFrom == nil {
 		c.file.opened(o.TokenFile, o.Token)

@@ -44,29 +44,16 @@ func tracked(dial dialFunc) dialFunc {
 // http.Transport returns an error only after its writer has ended, so the record of the
 // connection is final by that time.
 type sending struct {
-	conn  net.Conn
-	ready <-chan struct{} // closed when a request may be written; nil: at once
+	conn net.Conn
 }
 
-// trace returns the hooks of a call. If ctx, the call's context, ends before requests may be
-// written, the hook breaks the connection, since http.Transport would still write one.
-func (s *sending) trace(ctx context.Context) *httptrace.ClientTrace {
+// trace returns the hooks of a call.
+func (s *sending) trace() *httptrace.ClientTrace {
 	return &httptrace.ClientTrace{
 		GotConn: func(info httptrace.GotConnInfo) {
 			s.conn = info.Conn
-			c := s.tracked()
-			if c != nil {
+			if c := s.tracked(); c != nil {
 				c.wrote.Store(false)
-			}
-			if s.ready == nil {
-				return
-			}
-			select {
-			case <-s.ready:
-			case <-ctx.Done():
-				if c != nil {
-					c.Close()
-				}
 			}
 		},
 	}

@@ -20,7 +20,6 @@ import (
 type app struct {
 	stdin, stdout, stderr *os.File
 	chain                 *trap.Chain
-	listening             chan struct{}   // closed when the chain handles the endings
 	ended                 context.Context // ends with the first of the endings
 	holder                *holder.Holder
 	messages              *messenger
@@ -35,13 +34,11 @@ type app struct {
 }
 
 func newApp(stdin, stdout, stderr *os.File) *app {
-	listening := make(chan struct{})
 	return &app{
 		stdin: stdin, stdout: stdout, stderr: stderr,
-		chain:     trap.NewChain(),
-		listening: listening,
-		ended:     context.Background(),
-		messages:  newMessenger(stderr, listening),
+		chain:    trap.NewChain(),
+		ended:    context.Background(),
+		messages: newMessenger(stderr),
 	}
 }
 
@@ -55,7 +52,6 @@ func (a *app) openHolder() {
 		JobOwner:  func() string { return detectOwner(os.Getenv) },
 		Proxy:     a.proxy.options(),
 		Report:    a,
-		Listening: a.listening,
 	})
 }
 
@@ -135,7 +131,6 @@ func (a *app) dryRun(format string, args ...any) error {
 // they are installed, a write to a broken pipe would end the program by SIGPIPE. Once one of the
 // endings has come, print waits for closeTime at most, since stdout may be a full pipe that nobody reads.
 func (a *app) print(format string, args ...any) error {
-	<-a.listening
 	text, written := fmt.Sprintf(format, args...), make(chan error, 1)
 	go func() {
 		_, err := a.stdout.WriteString(text)

@@ -192,7 +192,6 @@ func (a *app) exec(ctx context.Context, o *execOptions, args []string) error {
 		GracePeriod:  o.grace,
 		WarnOnLost:   o.onLost == "warn",
 		Signals:      a.chain,
-		Listening:    a.listening,
 		Report:       a,
 	})
 	if joined, ok := errors.AsType[*proxyclient.CoalescedError](err); ok {

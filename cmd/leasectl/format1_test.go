@@ -141,7 +141,7 @@ func TestFormat1(t *testing.T) {
 	held, err := v1.New(dir).Unsettled()
 	same("version1", held, []v1.Held{format1Held}, err)
 	same("version1.cell", v1.New(dir).ID(), "A1", nil)
-	sealed := dial.New(dial.Options{}, dir, quiet{}, nil).Sealed(lockfile.Record{
+	sealed := dial.New(dial.Options{}, dir, quiet{}).Sealed(lockfile.Record{
 		RequestID: "R1", Proxy: "http://127.0.0.1:1", SharedList: "/tmp/leases", Seal: "448ca4fb2c7355fad507513e4652d71be742c046c6372c5aad25bdde72df1926",
 	})
 	same("key.cell", sealed, true, nil)

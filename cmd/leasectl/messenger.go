@@ -19,9 +19,8 @@ import (
 // stderr is not made non-blocking instead: the mode belongs to the open file and not to the
 // descriptor, and other processes may share the file.
 type messenger struct {
-	out   *os.File
-	ready <-chan struct{} // closed when a broken out fails the write and does not end the program
-	live  bool            // out is a terminal that can overwrite a line
+	out  *os.File
+	live bool // out is a terminal that can overwrite a line
 
 	begin   sync.Once
 	writer  sync.WaitGroup // starts write; nobody waits for its end: see package early
@@ -75,10 +74,9 @@ const (
 	closeTime = time.Second
 )
 
-func newMessenger(out *os.File, ready <-chan struct{}) *messenger {
+func newMessenger(out *os.File) *messenger {
 	return &messenger{
 		out:     out,
-		ready:   ready,
 		live:    canRewrite(out),
 		more:    make(chan struct{}, 1),
 		written: make(chan struct{}),
@@ -206,7 +204,6 @@ func (msg *message) isLine() bool { return msg.line != "" || msg.log != nil }
 // write writes the queued messages, up to the one that is marked last.
 func (m *messenger) write() {
 	defer close(m.written)
-	<-m.ready
 	var room []message
 	for {
 		next := m.next(room)

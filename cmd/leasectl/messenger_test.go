@@ -14,14 +14,11 @@ import (
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 )
 
-// ready is closed, so that writes do not wait for signal handlers.
-var ready = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
-
 // Messages are written in the order in which they were queued, and all before close returns.
 func TestMessengerOrder(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w, ready)
+	m := newMessenger(w)
 	var want strings.Builder
 	for i := range queueSize / 2 {
 		m.say(fmt.Sprint("line ", i))
@@ -43,7 +40,7 @@ func TestMessengerOrder(t *testing.T) {
 func TestMessengerFlush(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w, ready)
+	m := newMessenger(w)
 	defer m.close()
 	var want string
 	for took := flushTime; took >= flushTime; { // flush gave up, since the machine is busy
@@ -73,7 +70,7 @@ func TestMessengerFlush(t *testing.T) {
 func TestMessengerDrops(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w, ready)
+	m := newMessenger(w)
 	line := strings.Repeat("x", 1<<10) // some 64 lines fill the pipe
 	const lines = 2*queueSize + 10
 	inTime(t, "say and flush", func() {
@@ -110,7 +107,7 @@ func TestMessengerDrops(t *testing.T) {
 func TestMessengerDropsLogLines(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w, ready)
+	m := newMessenger(w)
 	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
 	const lines = logSize + 1000
 	for i := range lines {
@@ -153,7 +150,7 @@ func TestMessengerCountsWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
 	r.Close()
-	m := newMessenger(w, ready)
+	m := newMessenger(w)
 	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
 	for range 3 {
 		log.Info("a line")
@@ -185,7 +182,7 @@ func TestMessengerClosesUnread(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
 	defer r.Close() // ends the write
-	m := newMessenger(w, ready)
+	m := newMessenger(w)
 	for range queueSize + 1 {
 		m.say(strings.Repeat("x", 1<<16))
 	}

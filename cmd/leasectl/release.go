@@ -53,9 +53,6 @@ it waits for: the owner of the CI system's variables, or the one of --owner.`,
 		Args:    noArgsBut("names"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.ignoreVariables(cmd.Flags())
-			if o.handle == "" || o.delay > 0 {
-				<-a.listening // the release of a handle waits later, after it has read the handle
-			}
 			o.whyNoHandle = whyNoHandle(cmd)
 			if o.all {
 				return a.releaseAll(cmd.Context(), o, cmd.Flags().Lookup("owner"))

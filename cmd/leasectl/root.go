@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -21,11 +20,7 @@ import (
 func run(args []string, stdin, stdout, stderr *os.File) int {
 	a := newApp(stdin, stdout, stderr)
 	defer a.close()
-	var listens sync.WaitGroup
-	listens.Go(func() {
-		a.chain.Listen(endings...)
-		close(a.listening)
-	})
+	a.chain.Listen(endings...)
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -40,7 +35,6 @@ func run(args []string, stdin, stdout, stderr *os.File) int {
 	if err != nil && err.Error() != "" {
 		a.Failf("%s", holder.Describe(err))
 	}
-	listens.Wait()
 	if err := a.chain.Exit(status); err != nil {
 		a.Failf("%v", err)
 	}
@@ -103,12 +97,6 @@ func (a *app) die(d dieOf) {
 // other commands they are left to the runtime. The handler for SIGQUIT is installed first: the
 // runtime's own dumps all goroutines and exits with code 2.
 var endings = []os.Signal{syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP}
-
-// listenLater are the commands that begin while the signal handlers are being installed, since
-// that takes as long as their first steps. They wait for the handlers before they write a
-// handle that others know or send anything to the proxy. A signal that ends them earlier leaves
-// at most a journal entry for which nothing was sent.
-var listenLater = []string{"acquire", "exec", "release"}
 
 // isCobraUsage tells whether cobra itself made an error. Such errors have no type of their own,
 // and all are about what was typed.
@@ -210,12 +198,9 @@ func (a *app) bind(flags *pflag.FlagSet) {
 	flags.BoolVar(&a.verbose, "verbose", false, "print each step")
 }
 
-// prepare makes ready what a command needs, once its flags are parsed: signal handlers, the flags
-// that variables set, and the holder.
+// prepare makes ready what a command needs, once its flags are parsed: the flags that variables set, and
+// the holder.
 func (a *app) prepare(cmd *cobra.Command) error {
-	if !slices.Contains(listenLater, cmd.Name()) {
-		<-a.listening // from here on a signal could lose something
-	}
 	a.proxy.given = cmd.Flags().Changed("proxy")
 	a.proxy.poolsGiven = cmd.Flags().Changed("pool")
 	a.proxy.tokenFileGiven = cmd.Flags().Changed("token-file")

@@ -24,21 +24,6 @@ func TestStartMakesNothingForTheServer(t *testing.T) {
 	}
 }
 
-// The stack grows before regular expressions are compiled, which would make it grow in
-// steps.
-func TestStackGrowsFirst(t *testing.T) {
-	t.Parallel()
-	before, after, found := strings.Cut(startTrace(t), initOf("cmd/leasectl/early"))
-	if !found {
-		t.Fatalf("package early is not initialised:\n%s", before)
-	}
-	for _, name := range []string{"regexp", "github.com/hashicorp/go-retryablehttp", "go.yaml.in/yaml/v3"} {
-		if !strings.Contains(after, "init "+name+" @") {
-			t.Errorf("%s is not initialised after package early:\n%s", name, before)
-		}
-	}
-}
-
 // A command has one processor. A server has all that the machine or GOMAXPROCS gives it, and one
 // more if it waits for a disk.
 func TestServeUsesAllProcessors(t *testing.T) {

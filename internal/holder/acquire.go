@@ -137,7 +137,6 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	if l.private {
 		return nil
 	}
-	<-l.h.Listening
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
 	g := releasing{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}

@@ -42,10 +42,6 @@ type Options struct {
 	JobOwner  func() string // returns the owner if the user typed none; called when needed
 	Proxy     dial.Options
 	Report    Reporter
-	// Listening is closed once the program handles the signals that ask it to end. Until then
-	// such a signal kills the program, so the Holder begins nothing that a kill would leave
-	// undone.
-	Listening <-chan struct{}
 }
 
 // Holder takes leases into handles and gives them back. It is safe for concurrent use;
@@ -56,12 +52,11 @@ type Holder struct {
 	endings endings
 	lost    sync.Map // leases that [Lease.Keep] has said are lost, as lockfile.Lease
 	// These are as [New] made them. The packages above holder use them, too.
-	StateDir  string
-	Reporter  Reporter
-	Listening <-chan struct{} // see [Options]
-	Dialer    *dial.Dialer
-	Journal   *lockfile.Entries
-	Keepers   *keeper.Keepers
+	StateDir string
+	Reporter Reporter
+	Dialer   *dial.Dialer
+	Journal  *lockfile.Entries
+	Keepers  *keeper.Keepers
 }
 
 // New returns a Holder. It opens no file and no connection. [Holder.Close] ends those that calls open, if
@@ -76,16 +71,15 @@ func New(o Options) *Holder {
 	if o.SharedDir != "" {
 		list, _ = ListIn(o.SharedDir) // no error: the current directory is known, or there is no list
 	}
-	d := dial.New(o.Proxy, stateDir, o.Report, o.Listening)
+	d := dial.New(o.Proxy, stateDir, o.Report)
 	return &Holder{
-		owner:     owner,
-		list:      list,
-		StateDir:  stateDir,
-		Reporter:  o.Report,
-		Listening: o.Listening,
-		Dialer:    d,
-		Journal:   &lockfile.Entries{StateDir: stateDir, Within: o.Within},
-		Keepers:   &keeper.Keepers{StateDir: stateDir, Dialer: d, Owner: o.Owner, Debugf: o.Report.Debugf},
+		owner:    owner,
+		list:     list,
+		StateDir: stateDir,
+		Reporter: o.Report,
+		Dialer:   d,
+		Journal:  &lockfile.Entries{StateDir: stateDir, Within: o.Within},
+		Keepers:  &keeper.Keepers{StateDir: stateDir, Dialer: d, Owner: o.Owner, Debugf: o.Report.Debugf},
 	}
 }
 

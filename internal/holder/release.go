@@ -164,7 +164,6 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 		lockfile.Certain(r.Leases) && len(r.Replaces) == 0 && tx.RequestOnDisk() == r.RequestID && g.h.Journal.ReleasedByRecover(r.RequestID) {
 		return nil
 	}
-	<-g.h.Listening // the handle is written before the release is sent
 	tx.State, tx.Within = lockfile.HandleReleasing, g.h.Journal.Within
 	if err := tx.Save(); err != nil && len(r.Leases) > 0 && !lockfile.Certain(r.Leases) {
 		return err

@@ -25,23 +25,18 @@ func newWorld(t *testing.T) *world {
 
 // otherProcess returns the holder of another process of the job.
 func (w *world) otherProcess() *Holder {
-	return w.processThat(holdertest.Listening())
+	h := New(Options{
+		StateDir: w.Dir, Owner: "job-1", Report: w.report,
+		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
+	})
+	w.T.Cleanup(h.Close)
+	return h
 }
 
 // inside returns the holder of a process within the command of a lease.
 func (w *world) inside(l *Lease) *Holder {
 	h := w.otherProcess()
 	h.Journal.Within = l.record.RequestID
-	return h
-}
-
-// processThat is otherProcess, but it handles signals only once listening is closed.
-func (w *world) processThat(listening <-chan struct{}) *Holder {
-	h := New(Options{
-		StateDir: w.Dir, Owner: "job-1", Report: w.report, Listening: listening,
-		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
-	})
-	w.T.Cleanup(h.Close)
 	return h
 }
 

@@ -43,11 +43,9 @@ type Options struct {
 	GracePeriod time.Duration // from TERM to KILL
 	WarnOnLost  bool          // report a lost lease, but do not stop the command
 
-	// Signals is the chain that hears leasectl's signals. Listening is closed when the chain
-	// hears those that ask leasectl to end, which also end the context of Run.
-	Signals   *trap.Chain
-	Listening <-chan struct{}
-	Report    Reporter
+	// Signals is the chain that hears the signals that ask leasectl to end, which also end the context of Run.
+	Signals *trap.Chain
+	Report  Reporter
 }
 
 // Witness says how to find out what the account said to the command: throttled, or ok. The zero

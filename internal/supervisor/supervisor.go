@@ -53,10 +53,8 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 }
 
 // prepare installs the signal handlers that a run needs before its first command starts, while
-// the proxy is asked for a lease. It waits for Listening first: no request is sent before the
-// handlers of the signals that ask leasectl to end are installed.
+// the proxy is asked for a lease.
 func (s *supervisor) prepare() {
-	<-s.Listening
 	s.signals.listen()
 	child.Prepare()
 }

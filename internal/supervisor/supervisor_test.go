@@ -75,10 +75,8 @@ func run(t *testing.T, c *calls, script string, change func(*Options)) (End, err
 	t.Helper()
 	server := httptest.NewServer(c)
 	defer server.Close()
-	listening := make(chan struct{})
-	close(listening)
 	h := holder.New(holder.Options{
-		StateDir: filepath.Join(t.TempDir(), "state"), Owner: "job-1", Report: silent{}, Listening: listening,
+		StateDir: filepath.Join(t.TempDir(), "state"), Owner: "job-1", Report: silent{},
 		Proxy: dial.Options{URL: server.URL},
 	})
 	defer h.Close()
@@ -89,7 +87,7 @@ func run(t *testing.T, c *calls, script string, change func(*Options)) (End, err
 	o := Options{
 		Args: []string{"sh", "-c", script}, Environment: os.Environ(),
 		Request:  holder.Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Handle: handle, Private: true, WaitTimeout: time.Minute},
-		Attempts: 1, GracePeriod: time.Second, Signals: trap.NewChain(), Listening: listening, Report: silent{},
+		Attempts: 1, GracePeriod: time.Second, Signals: trap.NewChain(), Report: silent{},
 	}
 	change(&o)
 	return Run(t.Context(), h, o)
@@ -146,30 +144,5 @@ func TestNoSuchCommand(t *testing.T) {
 	_, err := run(t, c, "", func(o *Options) { o.Args = []string{"no-such-command"} })
 	if !errors.Is(err, child.ErrNotFound) || len(c.made) > 0 {
 		t.Errorf("%v; the proxy was asked for %v", err, c.made)
-	}
-}
-
-// A command starts only when the signals to forward are heard, however soon its lease is
-// granted.
-func TestStartsPrepared(t *testing.T) {
-	started := filepath.Join(t.TempDir(), "started")
-	listening, granted := make(chan struct{}), make(chan struct{})
-	c := &calls{answer: func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "/acquire") {
-			defer close(granted)
-		}
-		return false
-	}}
-	go func() {
-		defer close(listening)
-		<-granted
-		time.Sleep(50 * time.Millisecond) // in which the command would start
-		if _, err := os.Lstat(started); err == nil {
-			t.Error("the command was started before")
-		}
-	}()
-	end, err := run(t, c, "touch '"+started+"'", func(o *Options) { o.Listening = listening })
-	if err != nil || end.Status.ExitCode() != 0 {
-		t.Errorf("ended with %v, %v", end.Status, err)
 	}
 }

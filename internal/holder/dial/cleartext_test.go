@@ -28,7 +28,7 @@ func TestTokenInClearText(t *testing.T) {
 		"unix:///run/lease.sock":                         false,
 	} {
 		var said said
-		d := New(Options{TokenFile: file}, t.TempDir(), &said, nil)
+		d := New(Options{TokenFile: file}, t.TempDir(), &said)
 		for range 2 {
 			if _, err := d.Running(t.Context(), proxy); err != nil {
 				t.Fatal(err)
@@ -40,7 +40,7 @@ func TestTokenInClearText(t *testing.T) {
 		if strings.Contains(fmt.Sprint(said), "secret") {
 			t.Errorf("said %q, with a password", said)
 		}
-		if _, err := New(Options{}, t.TempDir(), &said, nil).Running(t.Context(), proxy); err != nil || warned && len(said) != 1 {
+		if _, err := New(Options{}, t.TempDir(), &said).Running(t.Context(), proxy); err != nil || warned && len(said) != 1 {
 			t.Errorf("%s without a token: said %q (%v)", proxy, said, err)
 		}
 	}

@@ -47,11 +47,10 @@ type Reporter interface {
 // same process share a connection.
 type Dialer struct {
 	Options
-	stateDir  string
-	report    Reporter
-	listening <-chan struct{}
-	pipes     pipes // among the files
-	Adapter   *v1.Adapter
+	stateDir string
+	report   Reporter
+	pipes    pipes // among the files
+	Adapter  *v1.Adapter
 
 	mu      sync.Mutex               // guards the rest, also while Dial starts a local proxy
 	clients map[string]*v1.Proxy     // by the name of their proxy
@@ -60,10 +59,9 @@ type Dialer struct {
 	tokens  *proxyclient.TokenSource // made by source; nil: not made yet
 }
 
-// New returns a Dialer for the clients of a run with the state directory stateDir. Clients wait for
-// listening before they send something that a kill would leave undone. The caller calls [Dialer.Close].
-func New(o Options, stateDir string, report Reporter, listening <-chan struct{}) *Dialer {
-	return &Dialer{Options: o, stateDir: stateDir, report: report, listening: listening, pipes: pipes{notef: report.Notef}, Adapter: v1.New(stateDir)}
+// New returns a Dialer for the clients of a run with the state directory stateDir. The caller calls [Dialer.Close].
+func New(o Options, stateDir string, report Reporter) *Dialer {
+	return &Dialer{Options: o, stateDir: stateDir, report: report, pipes: pipes{notef: report.Notef}, Adapter: v1.New(stateDir)}
 }
 
 // Running returns a new client of a proxy, and does not start a local one.
@@ -334,7 +332,7 @@ func (d *Dialer) token(ctx context.Context) (string, error) {
 // open makes a client. The caller holds d.mu.
 func (d *Dialer) open(ctx context.Context, a address, revive func(context.Context) error) (*proxyclient.Client, error) {
 	options := proxyclient.Options{
-		URL: a.Address.String(), TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive, Ready: d.listening,
+		URL: a.Address.String(), TokenFile: d.TokenFile, CAFile: d.CAFile, UserAgent: "leasectl/" + d.Version, Revive: revive,
 		ReadFile: func(path string) ([]byte, error) { return d.pipes.readFile(ctx, path, proxyclient.MaxCA) },
 	}
 	var err error

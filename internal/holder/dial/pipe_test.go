@@ -17,7 +17,7 @@ func TestPipeThatWasGivenUp(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := New(Options{TokenFile: pipe}, t.TempDir(), new(said), nil)
+	d := New(Options{TokenFile: pipe}, t.TempDir(), new(said))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if token, err := d.token(ended); err == nil {
@@ -51,7 +51,7 @@ func TestTokenWithoutEnd(t *testing.T) {
 		}
 	}()
 	for _, path := range []string{"/dev/zero", large, pipe} {
-		d := New(Options{TokenFile: path, CAFile: path}, t.TempDir(), new(said), nil)
+		d := New(Options{TokenFile: path, CAFile: path}, t.TempDir(), new(said))
 		if _, err := d.token(t.Context()); err == nil || !strings.Contains(err.Error(), path+" has more than 65536 bytes") {
 			t.Errorf("token: %v", err)
 		}

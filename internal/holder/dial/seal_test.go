@@ -17,7 +17,7 @@ func (quiet) Debugf(string, ...any) {}
 func TestRecorded(t *testing.T) {
 	const ours, theirs = "http://ours.test", "http://theirs.test"
 	state := filepath.Join(t.TempDir(), "state") // which is ours alone, whatever the umask is
-	sealed := New(Options{}, state, quiet{}, nil).Seal(t.Context(), lockfile.Record{RequestID: "id", Proxy: theirs})
+	sealed := New(Options{}, state, quiet{}).Seal(t.Context(), lockfile.Record{RequestID: "id", Proxy: theirs})
 	if sealed.Seal == "" {
 		t.Fatal("no seal")
 	}
@@ -47,7 +47,7 @@ func TestRecorded(t *testing.T) {
 		{"no proxy", Options{URL: ours}, t.TempDir(), lockfile.Record{RequestID: "id"}, ours, ours},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := New(test.o, test.state, quiet{}, nil)
+			d := New(test.o, test.state, quiet{})
 			got, err := d.ProxyOf(test.record)
 			if got != test.want || (err != nil) != (test.want == "") {
 				t.Errorf("asked is %q, %v, want %q", got, err, test.want)

@@ -72,10 +72,3 @@ func Within(t *testing.T) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
-
-// Listening is that of a process that handles signals.
-func Listening() <-chan struct{} {
-	listening := make(chan struct{})
-	close(listening)
-	return listening
-}

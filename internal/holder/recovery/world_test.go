@@ -25,7 +25,7 @@ func newWorld(t *testing.T) *world {
 // holderIn returns a holder with another state directory.
 func (w *world) holderIn(stateDir string) *holder.Holder {
 	return holder.New(holder.Options{
-		StateDir: stateDir, Owner: "job-1", Report: new(report), Listening: holdertest.Listening(),
+		StateDir: stateDir, Owner: "job-1", Report: new(report),
 		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
 	})
 }

@@ -62,7 +62,6 @@ func Acquire(ctx context.Context, h *holder.Holder, o Options, r holder.Request)
 	if err := n.makeDir(); err != nil {
 		return nil, err
 	}
-	<-h.Listening
 	for {
 		c, err := n.choose(ctx)
 		if err == nil && c.do == awaitRound {

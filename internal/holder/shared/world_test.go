@@ -25,7 +25,7 @@ func newWorld(t *testing.T) *world {
 // reportingTo returns the holder of another process of the job.
 func (w *world) reportingTo(r holder.Reporter) *holder.Holder {
 	h := holder.New(holder.Options{
-		StateDir: w.Dir, Owner: "job-1", Report: r, Listening: holdertest.Listening(),
+		StateDir: w.Dir, Owner: "job-1", Report: r,
 		Proxy: dial.Options{URL: w.Proxy.URL, Version: "test"},
 	})
 	w.T.Cleanup(h.Close)
