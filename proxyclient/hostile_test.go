@@ -249,7 +249,7 @@ func TestHostileRenewEvery(t *testing.T) {
 // the interval of the granted TTL.
 func TestHostileTTL(t *testing.T) {
 	const ttl = 21 * time.Second
-	forged := fault{status: http.StatusOK, body: `{"ttl":"9999h","renew_every":"9999h","expires_at":"2999-01-01T00:00:00Z"}`}
+	forged := fault{status: http.StatusOK, body: `{"ttl":"9999h","renew_every":"9999h","expires_at":"2999-01-01T00:00:00Z","release_at":"2000-01-02T00:00:00Z"}`}
 	bubble(t, "heartbeat", func(t *testing.T) {
 		newMachine(t)
 		s := newOurs(t)
@@ -264,6 +264,15 @@ func TestHostileTTL(t *testing.T) {
 		c.Close()
 		m.Close()
 		b.lost(t, ttl/3+ttl)
+	})
+	bubble(t, "the only answer", func(t *testing.T) {
+		newMachine(t)
+		c, m := serve(t, newOurs(t), forged)
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, TTL: ttl})
+		synctest.Wait()
+		c.Close()
+		m.Close()
+		b.lost(t, ttl)
 	})
 	bubble(t, "renewal and grant", func(t *testing.T) {
 		c, _ := serve(t, newOurs(t), forged)

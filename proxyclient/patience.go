@@ -295,7 +295,7 @@ func newSchedule(deadline Instant, margin time.Duration) schedule {
 func (s *schedule) renewed(r Renewal) {
 	s.deadline = r.Deadline
 	s.next = r.Asked.Add(r.RenewEvery)
-	s.releasing = !r.ReleaseAt.IsZero()
+	s.releasing = r.releases()
 	s.setLimit()
 }
 

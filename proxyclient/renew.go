@@ -21,8 +21,14 @@ type Renewal struct {
 	// clock, for people. Renewals no longer move the end of the leases.
 	ReleaseAt time.Time
 	// Deadline is the earliest end of the leases: TTL after Asked, or
-	// when the delayed release is due.
+	// when the delayed release is due, if that is sooner. A later one needs further renewals, so that
+	// one false answer keeps no lease.
 	Deadline Instant
+}
+
+// releases tells whether the leases end by their delayed release unless they are renewed again.
+func (r Renewal) releases() bool {
+	return !r.ReleaseAt.IsZero() && r.Deadline.Sub(r.Asked) < r.TTL
 }
 
 // Renew renews leases, each for ttl from now; with zero each lease keeps its own TTL.
@@ -136,7 +142,7 @@ func renewalOf(reply leaseapi.RenewReply, o outcome, asked time.Duration) Renewa
 		if err != nil {
 			now = time.Now()
 		}
-		n.Deadline = n.Asked.Add(n.ReleaseAt.Sub(now))
+		n.Deadline = n.Asked.Add(min(n.TTL, n.ReleaseAt.Sub(now)))
 	}
 	return n
 }
