@@ -20,9 +20,12 @@ func (r Record) check() error {
 	if r.RequestID == "" && (r.State == HandleQueued || r.State == HandleReleasing) {
 		return errors.New("it has no request id")
 	}
+	if r.ReplacesOf == "" && len(r.Replaces) > 0 {
+		return errors.New("it replaces leases of no request")
+	}
 	return cmp.Or(
 		checkWord("state", r.State, HandleQueued, HandleHeld, HandleReleasing),
-		checkRequest(r.RequestID), checkRequest(r.Within),
+		checkRequest(r.RequestID), checkRequest(r.Within), checkRequest(r.ReplacesOf),
 		leaseapi.CheckOwner(r.Owner), checkCaller(r.Taker),
 		checkAsk(r.Ask), r.Terms.check(),
 		checkProxy(r.Proxy), checkLine("store", r.Store), checkLine("seal", r.Seal), checkLine("adapter", r.Adapter),

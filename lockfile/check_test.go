@@ -27,7 +27,7 @@ var (
 				Units: 1, Resizes: 1, TTL: time.Hour, Leases: checkLeased, SharedList: "/l", AcquiredAt: checkAt, ReleaseAt: checkAt, KeeperPID: 1, Within: "W", Taker: checkTaker,
 				Terms: Terms{TTL: 1, ReleaseAfter: 1, Owner: "o", OwnerPID: 1, OwnerSpace: "s"},
 			}.document(format),
-			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Count: 1, Also: []leaseapi.Also{{Type: "u", Count: 1}}}, Replaces: checkLeased}.document(format),
+			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Count: 1, Also: []leaseapi.Also{{Type: "u", Count: 1}}}, Replaces: checkLeased, ReplacesOf: "R0"}.document(format),
 			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Name: "n"}}.document(format),
 			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Overcommit: true}}.document(format),
 		},
@@ -110,7 +110,7 @@ func TestEveryFieldIsChecked(t *testing.T) {
 					bad = []any{"x", 1}
 				}
 				switch last := field[strings.LastIndexByte(field, '.')+1:]; {
-				case last == "request_id", last == "request", last == "within", field == "id", field == "rounds.id":
+				case last == "request_id", last == "request", last == "within", last == "replaces_of", field == "id", field == "rounds.id":
 					bad = append(bad, "../x", "a/b", ".", "..", ".x", strings.Repeat("x", leaseapi.MaxRequestID+1))
 				case field == "leases.name", field == "replaces.name", field == "name" && kind == "record", field == "grants.name", field == "rounds.leases.name":
 					bad = append(bad, "../x", "a/b", ".", "..", "-x", "a,b", strings.Repeat("x", leaseapi.MaxName+1))

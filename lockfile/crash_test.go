@@ -24,7 +24,7 @@ var records = []Record{
 	{},
 	{State: HandleQueued, RequestID: "r1"},
 	held("r1", "a", "b"),
-	{State: HandleQueued, RequestID: "r2", Replaces: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}},
+	{State: HandleQueued, RequestID: "r2", Replaces: []Lease{{Name: "a", Generation: 1}, {Name: "b", Generation: 2}}, ReplacesOf: "r1"},
 	held("r2", "b", "c"),
 	held("r3"),
 	fullRecord,
@@ -168,7 +168,7 @@ func TestKilledAgainAndAgain(t *testing.T) {
 func churn(k int) Record {
 	id := fmt.Sprintf("r%d", k/6)
 	was, now := held(id+"-first", id+"-a", id+"-b"), held(id+"-second", id+"-c")
-	again := Record{State: HandleQueued, RequestID: now.RequestID, Replaces: was.Leases}
+	again := Record{State: HandleQueued, RequestID: now.RequestID, Replaces: was.Leases, ReplacesOf: was.RequestID}
 	releasing := now
 	releasing.State = HandleReleasing
 	return []Record{{State: HandleQueued, RequestID: was.RequestID}, was, again, now, releasing, {}}[k%6]

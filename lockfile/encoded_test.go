@@ -43,7 +43,7 @@ var fieldsAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 var fileFields = map[string]string{
 	"record": "acquired_at adapter also also.count also.type coalesce count format has_items items keeper_pid key key_mode leases leases.generation leases.name leases.type name overcommit owner " +
 		"priority proxy release_at " +
-		"replaces replaces.generation replaces.name replaces.type request_id resizes seal shared_list state store taker taker.issuer taker.name terms terms.owner terms.owner_pid terms.owner_space terms.release_after terms.ttl ttl type units variant within",
+		"replaces replaces.generation replaces.name replaces.type replaces_of request_id resizes seal shared_list state store taker taker.issuer taker.name terms terms.owner terms.owner_pid terms.owner_space terms.release_after terms.ttl ttl type units variant within",
 	"intent": "begun count dead format handle id kind left owner pid proxy request taker taker.issuer taker.name ttl_ns type within",
 	"list":   "format grants grants.adapter grants.at grants.generation grants.name grants.owner grants.request_id grants.store grants.taker grants.taker.issuer grants.taker.name grants.type",
 	"shared": "boot format name rounds rounds.adapter rounds.bound rounds.by rounds.count rounds.deadline_ns rounds.ends_at_ns " +

@@ -68,6 +68,8 @@ type Record struct {
 	Adapter string `json:"adapter,omitempty"`
 	// Replaces are leases of the handle that end when the proxy takes the waiting request.
 	Replaces []Lease `json:"replaces,omitempty"`
+	// ReplacesOf is the request that got Replaces.
+	ReplacesOf string `json:"replaces_of,omitempty"`
 
 	TTL    time.Duration `json:"ttl,omitempty"` // encoded as a string, "5m0s"
 	Leases []Lease       `json:"leases,omitempty"`
@@ -165,11 +167,15 @@ func Wire(leases []Lease) []leaseapi.Lease {
 	return out
 }
 
-// Wire returns the leases of the record as its proxy knows them, with the request that got them.
+// Wire returns the leases of the record as its proxy knows them, and those that they replace, each with
+// the request that got it: name and generation can be guessed.
 func (r Record) Wire() []leaseapi.Lease {
-	wire := Wire(r.Leases)
+	wire := append(Wire(r.Leases), Wire(r.Replaces)...)
 	for i := range wire {
 		wire[i].RequestID = r.RequestID
+		if i >= len(r.Leases) {
+			wire[i].RequestID = r.ReplacesOf
+		}
 	}
 	return wire
 }

@@ -62,7 +62,8 @@ func TestDecodeBroken(t *testing.T) {
 		"", "{", "null", "{}", "[]", `"held"`, `{"state":"held"} x`, `{"state":7}`, `{"state":"queued"}`,
 		`{"state":"held","ttl":"soon"}`, `{"state":"held","ttl":300}`,
 		`{"state":"held","leases":[{"name":"a/b"}]}`,
-		`{"state":"held","replaces":[{"name":"a\nb"}]}`,
+		`{"state":"held","replaces_of":"r","replaces":[{"name":"a\nb"}]}`,
+		`{"state":"queued","request_id":"r","replaces":[{"name":"a","generation":1}]}`,
 		`{"state":"held","leases":[{"name":"a","generation":-1}]}`,
 	} {
 		if r, err := decode([]byte(ofFormat1(text))); err == nil {

@@ -215,7 +215,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("after Save", func(t *testing.T) {
 		h := handleIn(t)
 		ok(t, h.Update(t.Context(), set(held("r1", "a"))))
-		queued := Record{State: HandleQueued, RequestID: "r2", Replaces: []Lease{{Name: "a"}}}
+		queued := Record{State: HandleQueued, RequestID: "r2", Replaces: []Lease{{Name: "a"}}, ReplacesOf: "r1"}
 		err := h.Update(t.Context(), func(tx *Tx) error {
 			tx.Record = queued
 			ok(t, tx.Save())
@@ -263,7 +263,7 @@ func TestUpdateFails(t *testing.T) {
 	t.Run("by a name", func(t *testing.T) {
 		for _, bad := range []Record{
 			held("r", "a", "../../etc"),
-			{State: HandleQueued, RequestID: "r", Replaces: []Lease{{Name: "a\nb"}}},
+			{State: HandleQueued, RequestID: "r", Replaces: []Lease{{Name: "a\nb"}}, ReplacesOf: "r1"},
 		} {
 			h := handleIn(t)
 			wantError(t, h.Update(t.Context(), set(bad)), "lease name")

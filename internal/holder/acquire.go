@@ -155,7 +155,8 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 				return fmt.Errorf("release %s: %w", before.Describe(), err)
 			}
 			if swaps {
-				l.replaced, l.record.Replaces, l.record.Store = before, before.Leases, before.Store
+				l.replaced, l.record.Store = before, before.Store
+				l.record.Replaces, l.record.ReplacesOf = before.Leases, before.RequestID
 			} else if err := g.all(ctx, tx); err != nil {
 				return err
 			}
@@ -175,12 +176,16 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 // some 300 leases. A server reads 16 KiB of parameters and headers.
 const maxSwapText = 8 << 10
 
-// swaps tells whether the request can replace the lease of the handle's record in one step: the
-// proxy granted the lease and is leasectl's own, the request has room for the names, and the release
-// has nothing to tell but that it is over.
+// swaps tells whether the request can replace the lease of the handle's record in one step: the proxy
+// granted the lease and is leasectl's own, the request has room for the names, and the release has
+// nothing to tell but that it is over. The record must be ours: what is replaced goes by name and
+// generation, which a stranger can guess.
 func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	tells := l.h.endings.of(r.RequestID) != ending{}
 	if r.State != lockfile.HandleHeld || !lockfile.Certain(r.Leases) || r.Adapter != "" || r.Owner != l.record.Owner || tells {
+		return false, nil
+	}
+	if !l.h.Journal.Covers(r.RequestID) && !l.h.Dialer.Sealed(r) {
 		return false, nil
 	}
 	if len(r.Leases) > leaseapi.MaxReplaces || len(url.QueryEscape(leaseapi.FormatReplaces(lockfile.Wire(r.Leases)))) > maxSwapText {
@@ -268,7 +273,7 @@ func heldError(path string, r lockfile.Record) error {
 func (l *Lease) recordGrant(ctx context.Context) error {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	l.record.State, l.record.Replaces = lockfile.HandleHeld, nil
+	l.record.State, l.record.Replaces, l.record.ReplacesOf = lockfile.HandleHeld, nil, ""
 	l.record.AcquiredAt = time.Now().UTC().Round(time.Millisecond)
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter

@@ -86,7 +86,7 @@ func TestKeepReplaced(t *testing.T) {
 		return holdertest.Lost(out, r)
 	}
 	l, kept, stop := w.kept(KeepOptions{})
-	w.Write(l.handle, lockfile.Record{State: lockfile.HandleQueued, RequestID: "request-2", Replaces: l.record.Leases, Within: l.record.RequestID})
+	w.Write(l.handle, lockfile.Record{State: lockfile.HandleQueued, RequestID: "request-2", Replaces: l.record.Leases, ReplacesOf: l.record.RequestID, Within: l.record.RequestID})
 	close(replaced)
 	w.awaitDenied(kept)
 	if kept.Err() != nil {

@@ -265,9 +265,6 @@ func (h *Holder) ofStore(p *v1.Proxy, r lockfile.Record, reply leaseapi.ReleaseR
 // its request's id. The release of a lease also says what this process noted about its command.
 func (h *Holder) releaseRequest(r lockfile.Record) leaseapi.ReleaseRequest {
 	req := leaseapi.ReleaseRequest{Leases: r.Wire()}
-	if h.Journal.Covers(r.RequestID) || h.Dialer.Sealed(r) { // nothing says which request got what is replaced
-		req.Leases = append(req.Leases, lockfile.Wire(r.Replaces)...)
-	}
 	if len(r.Leases) == 0 {
 		req.RequestIDs = []string{r.RequestID}
 		return req

@@ -233,7 +233,7 @@ func (s *scene) record() lockfile.Record {
 
 func (s *scene) waiting(state lockfile.HandleState) lockfile.Record {
 	r := s.record()
-	r.State, r.Leases, r.Replaces, r.Adapter, r.Store = state, nil, sceneLeases, "", ""
+	r.State, r.Leases, r.Replaces, r.ReplacesOf, r.Adapter, r.Store = state, nil, sceneLeases, "R6", "", ""
 	r.Ask = leaseapi.Ask{Type: "one", Count: 1, Also: []leaseapi.Also{{Type: "two", Count: 1}}}
 	return r
 }
