@@ -151,6 +151,16 @@ func giveBackUnreceived(r *http.Request, t *term, p *acquireParams, out outcome)
 	return outcome{err: errGone}
 }
 
+// answerGrant answers an acquire that got leases. Without an id nobody could ask for the answer again, nor have
+// it more than once.
+func (h *handler) answerGrant(w http.ResponseWriter, p *acquireParams, reply leaseapi.AcquireReply) {
+	if p.Anonymous {
+		answer(w, http.StatusOK, reply)
+		return
+	}
+	h.answerAgain(w, reply)
+}
+
 // answerAcquire answers an acquire, in the words of version 1 if that has any.
 func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams, out outcome) {
 	if p.refuseToWait && errors.Is(out.err, pool.ErrExhausted) {
@@ -167,7 +177,7 @@ func (h *handler) answerAcquire(w http.ResponseWriter, t *term, p *acquireParams
 	share, _ := errors.AsType[*pool.ShareError](out.err)
 	switch err := out.err; {
 	case err == nil:
-		answer(w, http.StatusOK, acquireReply(t.clock, p, out.leases))
+		h.answerGrant(w, p, acquireReply(t.clock, p, out.leases))
 	case err == errNotLetIn:
 		w.Header().Set("Connection", "close")
 		problem(w, http.StatusUnauthorized, leaseapi.ProblemUnauthorized, err.Error())

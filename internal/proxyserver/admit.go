@@ -74,13 +74,15 @@ var errCalls = errors.New("this caller has too many calls under way: try again s
 
 // known notes that the sender of r is known, by the id of the caller: its connection is busy until the answer, and it may
 // take its time for the body. Until then the connection may be closed for another one; if it was,
-// known ends the call. It returns errCalls if the caller has too many calls under way.
+// known ends the call. It returns errCalls if the caller has too many calls under way, and errAnswers if
+// too many long lists are not read yet.
 func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) error {
 	if !h.calls.begin(caller, h.connections.Most()) {
 		w.Header().Set("Connection", "close")
 		return errCalls
 	}
-	if a, ok := w.(*answerWriter); ok {
+	a, ok := w.(*answerWriter)
+	if ok {
 		a.caller = caller
 	}
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && !h.connections.Admit(conn) {
@@ -88,6 +90,11 @@ func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) e
 	}
 	boundBody(w, r, bodyTime)
 	h.bodies.countBody(r, caller)
+	if ok && lists(r) {
+		if err := h.roomForList(a, r); err != nil {
+			return err
+		}
+	}
 	w.Header().Del("Connection")
 	return nil
 }
@@ -96,6 +103,7 @@ func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) e
 // closed for another one.
 func (h *handler) answered(w *answerWriter, r *http.Request) {
 	h.calls.end(w.caller)
+	h.answers.giveBack(w.caller, w.room)
 	giveBackBody(r)
 	if conn, ok := r.Context().Value(connKey{}).(net.Conn); ok && w.Header().Get("Connection") == "close" {
 		h.connections.Answered(conn)

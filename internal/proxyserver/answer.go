@@ -23,6 +23,7 @@ type answerWriter struct {
 	storeID func() string // empty: not known yet
 	begun   bool
 	caller  string    // id of the caller whose call counts; empty: of none
+	room    int64     // bytes of the answer that count among the large ones
 	writeBy time.Time // by when the answer must be read, if a handler said so; else zero
 }
 
@@ -78,17 +79,29 @@ func (w *answerWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // restarts is usually back within that time.
 const retryAfter = "1"
 
+const contentTypeJSON = "application/json"
+
 // answer writes v as JSON, without a newline at its end.
 func answer(w http.ResponseWriter, status int, v any) {
-	write(w, status, "application/json", v)
+	write(w, status, contentTypeJSON, v)
 }
 
 func write(w http.ResponseWriter, status int, contentType string, v any) {
+	if body, ok := encode(w, v); ok {
+		writeBody(w, status, contentType, body)
+	}
+}
+
+// encode returns v as JSON. If that cannot be, encode answers with an error, and ok is false.
+func encode(w http.ResponseWriter, v any) (body []byte, ok bool) {
 	body, err := json.Marshal(v)
 	if err != nil { // only a time beyond the year 9999 does that
 		http.Error(w, fmt.Sprintf("encode the answer: %v", err), http.StatusInternalServerError)
-		return
 	}
+	return body, err == nil
+}
+
+func writeBody(w http.ResponseWriter, status int, contentType string, body []byte) {
 	w.Header().Set("Content-Type", contentType)
 	// net/http adds the length to short answers only. A gateway that passes on an answer
 	// without a length, as HTTP/1.0, cannot show that the answer was cut.

@@ -5,62 +5,15 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
-)
-
-const (
-	// mostBodies is how many bytes the large bodies of all calls have at once: those of more than
-	// [usualBody]. What is decoded from a body, and its answer, take up to ten times its size.
-	mostBodies = 16 << 20
-	// mostBodiesOfOne is how many of these are one caller's, so that nobody keeps out the others.
-	mostBodiesOfOne = mostBodies / 4
 )
 
 var (
 	errBodies = errors.New("too many large bodies come at once: try again soon")
 	errLarge  = fmt.Errorf("%w: too many calls for many leases at once", pool.ErrQueueFull)
 )
-
-// bodies counts the bytes of the large bodies of calls under way, as far as these announce them.
-type bodies struct {
-	mu  sync.Mutex
-	all int64
-	of  map[string]int64 // by the id of the caller
-}
-
-// take reports whether n more bytes of a caller have room, and counts them then.
-func (b *bodies) take(caller string, n int64) bool {
-	if n == 0 {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.all+n > mostBodies || b.of[caller]+n > mostBodiesOfOne {
-		return false
-	}
-	if b.of == nil {
-		b.of = make(map[string]int64)
-	}
-	b.all += n
-	b.of[caller] += n
-	return true
-}
-
-// giveBack is the counterpart of take.
-func (b *bodies) giveBack(caller string, n int64) {
-	if n == 0 {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.all -= n
-	if b.of[caller] -= n; b.of[caller] == 0 {
-		delete(b.of, caller)
-	}
-}
 
 // largeBody is the large body of a call. It has room from when its sender is known until the call is
 // answered, or cannot be read.
@@ -79,7 +32,7 @@ func (b *largeBody) Read(p []byte) (int, error) {
 
 // countBody takes room for the body of r, whose sender is a caller, if it is large. [giveBackBody] is the
 // counterpart.
-func (b *bodies) countBody(r *http.Request, caller string) {
+func (b *budget) countBody(r *http.Request, caller string) {
 	size := min(r.ContentLength, leaseapi.MaxBody) // of a longer one no more is read
 	switch {
 	case size < 0:
@@ -101,7 +54,7 @@ const bytesOfLease = 1 << 10
 // many leases: of a counted pool there are always more, however many others ask at once.
 func (q *acquireRequest) room() int64 {
 	if n := int64(q.Count); !q.Weighted && n > usualBody/bytesOfLease {
-		return min(n, mostBodiesOfOne/bytesOfLease) * bytesOfLease
+		return min(n, mostOfOne/bytesOfLease) * bytesOfLease
 	}
 	return 0
 }

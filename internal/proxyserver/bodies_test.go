@@ -77,12 +77,12 @@ func TestMemoryOfBodies(t *testing.T) {
 			conns = append(conns, conn)
 			go io.WriteString(conn, text)
 		}
-		for i := range mostBodiesOfOne / size {
-			say(head + strings.Repeat(" ", i*(size-1)/(mostBodiesOfOne/size-1)))
+		for i := range mostOfOne / size {
+			say(head + strings.Repeat(" ", i*(size-1)/(mostOfOne/size-1)))
 		}
 		synctest.Wait()
 		large := `{"leases":[` + strings.Repeat(" ", size/2) + `]}`
-		if r := red.do("POST", leaseapi.PathRenew, large); r.status != 503 || r.header.Get("Retry-After") == "" || bodies.all != mostBodiesOfOne {
+		if r := red.do("POST", leaseapi.PathRenew, large); r.status != 503 || r.header.Get("Retry-After") == "" || bodies.all != mostOfOne {
 			t.Errorf("the caller of all these: %d %s; %d bytes count", r.status, r.body, bodies.all)
 		}
 		if r := red.do("POST", leaseapi.PathRenew, `{"leases":[]}`); r.status != 400 {
@@ -116,7 +116,7 @@ func TestMemoryOfManyLeases(t *testing.T) {
 		if r := <-waits; r.status != 500 {
 			t.Errorf("it waited: %d %s", r.status, r.body)
 		}
-		bodies.take(pool.CallerID("red", ""), mostBodiesOfOne)
+		bodies.take(pool.CallerID("red", ""), mostOfOne)
 		if r := red.acquire("type=m&count=90"); r.status != 503 || !strings.Contains(r.body, leaseapi.TextExhausted) {
 			t.Errorf("for many: %d %s", r.status, r.body)
 		}

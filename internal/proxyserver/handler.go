@@ -27,7 +27,8 @@ type handler struct {
 	metrics  *metrics.Counts
 	gate     *auth.Gate
 	refusals refusalLog
-	bodies   bodies
+	bodies   budget // of large bodies
+	answers  budget // of large answers
 	acquires acquires
 	calls    calls
 	warnings warnings

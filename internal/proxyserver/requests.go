@@ -38,7 +38,7 @@ func (h *handler) serveRequest(c caller, w http.ResponseWriter, r *http.Request)
 	case err != nil:
 		h.refuseWaiter(w, id, err)
 	default:
-		answer(w, http.StatusOK, requestReply(t.clock, id, st, counted))
+		h.answerAgain(w, requestReply(t.clock, id, st, counted))
 	}
 }
 

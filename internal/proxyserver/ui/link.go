@@ -45,6 +45,9 @@ func local(path string) *url.URL {
 // localPath returns path if it is a page of this server, else the path of the first page.
 func localPath(path string) string { return local(path).RequestURI() }
 
+// PathLive is the path of the changes of a page. The answer lasts as long as a browser shows that.
+const PathLive = "/ui/live"
+
 // IsPage reports whether path belongs to the status page.
 func IsPage(path string) bool { return path == "/" || strings.HasPrefix(path, "/ui/") }
 
@@ -63,7 +66,7 @@ func RequestPath(id string) string {
 }
 
 // livePath returns the path of the changes of the page at path.
-func livePath(path string) string { return query("/ui/live", "of", path) }
+func livePath(path string) string { return query(PathLive, "of", path) }
 
 // query returns path with a query of names and values by turns; an empty value is left out.
 func query(path string, pairs ...any) string {

@@ -173,7 +173,7 @@ func (u *UI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		u.serveOperation(user, op, w, r)
 	case r.Method == http.MethodPost:
 		u.notAllowed(w, r, "GET, HEAD")
-	case r.URL.Path == "/ui/live":
+	case r.URL.Path == PathLive:
 		u.serveLive(user, w, r)
 	default:
 		u.write(w, r, user, u.page(r.URL, u.operates(user), false))
