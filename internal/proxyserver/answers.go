@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/proxyserver/ui"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/proxyserver/ui"
 )
 
 // bytesOfList is about what an answer that lists the server's state takes, from before it is made

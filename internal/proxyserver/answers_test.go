@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
-	"github.com/leasectl/leasectl/pool"
 )
 
 // Large answers that nobody reads have bounded memory: of their caller, others wait for room, and those of
