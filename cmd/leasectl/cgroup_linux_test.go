@@ -16,7 +16,7 @@ import (
 )
 
 // newCgroup makes a cgroup v2 that counts memory, below the cgroup of the tests. If it cannot make
-// one, it skips the test; TestPeakOfCgroup of trap/child tests the rules with made-up files.
+// one, it skips the test; TestPeakOfCgroup of package child tests the rules with made-up files.
 func newCgroup(t *testing.T) (dir string) {
 	t.Helper()
 	groups, err := os.ReadFile("/proc/self/cgroup")

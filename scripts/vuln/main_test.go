@@ -56,7 +56,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	var found strings.Builder
-	err := check(t.Context(), &found, "file://"+db, "./leaseapi/suspend")
+	err := check(t.Context(), &found, "file://"+db, "./internal/suspend")
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(found.String(), "affected by 1 vulnerability") ||
 		!strings.Contains(found.String(), "GO-2026-0001") || strings.Contains(found.String(), "GO-2026-0002") {
