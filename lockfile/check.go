@@ -47,7 +47,7 @@ func (in Intent) check() error {
 		checkPath("handle", in.Handle),
 		checkProxy(in.Proxy),
 		checkType(in.Type),
-		leaseapi.CheckOwner(in.Owner), checkCaller(in.Taker),
+		leaseapi.CheckOwner(in.Owner), checkCaller(in.Taker), checkLine("store", in.Store),
 		notNegative("count", in.Count), notNegative("pid", in.PID), notNegative("ttl_ns", in.TTL))
 }
 
@@ -71,7 +71,7 @@ func (r Round) check() error {
 		checkPath("handle", r.Handle),
 		checkType(r.Type), checkProxy(r.Proxy), leaseapi.CheckOwner(r.Owner),
 		checkLine("token", r.Token), checkPath("token_file", r.TokenFile),
-		checkLeases(r.Leases), checkLine("adapter", r.Adapter), checkLine("unit", r.Unit), checkRequest(r.RequestID), checkCaller(r.Taker),
+		checkLeases(r.Leases), checkLine("adapter", r.Adapter), checkLine("unit", r.Unit), checkLine("store", r.Store), checkRequest(r.RequestID), checkCaller(r.Taker),
 		notNegative("by", r.By), notNegative("count", r.Count), notNegative("units", r.Units), notNegative("uses", r.Uses),
 		notNegative("max_uses", r.MaxUses), notNegative("bound", r.Bound),
 		notNegative("ttl_ns", r.TTL), notNegative("max_age_ns", r.MaxAge), notNegative("granted_ns", r.Granted), notNegative("renew_every_ns", r.RenewEvery),

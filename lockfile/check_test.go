@@ -32,12 +32,12 @@ var (
 			Record{State: HandleQueued, RequestID: "R", Ask: leaseapi.Ask{Type: "t", Overcommit: true}}.document(format),
 		},
 		"intent": {intentFile{format, Intent{
-			ID: "I", Kind: KindRelease, Request: "R", Handle: "/h", Proxy: "http://p", Type: "t", Count: 1, Owner: "o", PID: 1, Begun: checkAt, Within: "W", Taker: checkTaker, TTL: 1, Left: true, Dead: checkAt,
+			ID: "I", Kind: KindRelease, Request: "R", Handle: "/h", Proxy: "http://p", Type: "t", Count: 1, Owner: "o", PID: 1, Begun: checkAt, Within: "W", Taker: checkTaker, TTL: 1, Store: "s", Left: true, Dead: checkAt,
 		}}},
 		"list": {listDoc{format, []Grant{{Lease: checkLeased[0], Store: "s", Adapter: "d", RequestID: "R", Owner: "o", At: checkAt, Taker: checkTaker}}}},
 		"shared": {sharedDoc{format, SharedRecord{Name: "n", Boot: "b", Space: "s", Rounds: []Round{{
 			ID: "N", State: RoundHeld, By: 1, Handle: "/h", Type: "t", Count: 1, Items: new(1), Proxy: "http://p", Owner: "o", Token: "k", TokenFile: "/t",
-			TTL: 1, MaxUses: 1, Bound: 1, MaxAge: 1, Leases: checkLeased, Adapter: "d", Units: 1, Unit: "u", RequestID: "R", Taker: checkTaker, Granted: 1, Since: checkAt, ExpiresAt: 1, EndsAt: 1,
+			TTL: 1, MaxUses: 1, Bound: 1, MaxAge: 1, Leases: checkLeased, Adapter: "d", Units: 1, Unit: "u", RequestID: "R", Taker: checkTaker, Store: "s", Granted: 1, Since: checkAt, ExpiresAt: 1, EndsAt: 1,
 			Uses: 1, Users: []int{1}, RenewedAt: 1, RenewEvery: 1, Deadline: 1, Lingers: true, Lost: "l", Peak: &leaseapi.Peak{Bytes: 1, Source: "s"},
 			Service: &Service{Command: "c", Ready: "r", Timeout: 1, Grace: 1, Group: 2, Since: checkAt, Variables: []string{"v"}, Over: "o", Said: []string{"s"}, LastsUntil: 1},
 		}}}}},

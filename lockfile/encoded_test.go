@@ -44,7 +44,7 @@ var fileFields = map[string]string{
 	"record": "acquired_at adapter also also.count also.type coalesce count format has_items items keeper_pid key key_mode leases leases.generation leases.name leases.type name overcommit owner " +
 		"priority proxy release_at " +
 		"replaces replaces.generation replaces.name replaces.type replaces_of request_id resizes seal shared_list state store taker taker.issuer taker.name terms terms.owner terms.owner_pid terms.owner_space terms.release_after terms.ttl ttl type units variant within",
-	"intent": "begun count dead format handle id kind left owner pid proxy request taker taker.issuer taker.name ttl_ns type within",
+	"intent": "begun count dead format handle id kind left owner pid proxy request store taker taker.issuer taker.name ttl_ns type within",
 	"list":   "format grants grants.adapter grants.at grants.generation grants.name grants.owner grants.request_id grants.store grants.taker grants.taker.issuer grants.taker.name grants.type",
 	"shared": "boot format name rounds rounds.adapter rounds.bound rounds.by rounds.count rounds.deadline_ns rounds.ends_at_ns " +
 		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
@@ -52,7 +52,7 @@ var fileFields = map[string]string{
 		"rounds.peak.bytes rounds.peak.source rounds.proxy rounds.renew_every_ns rounds.renewed_at_ns rounds.request_id " +
 		"rounds.service rounds.service.command rounds.service.grace_ns rounds.service.group rounds.service.lasts_until_ns " +
 		"rounds.service.over rounds.service.ready rounds.service.said rounds.service.since rounds.service.timeout_ns " +
-		"rounds.service.variables rounds.since rounds.state rounds.taker rounds.taker.issuer rounds.taker.name rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.unit rounds.units rounds.users " +
+		"rounds.service.variables rounds.since rounds.state rounds.store rounds.taker rounds.taker.issuer rounds.taker.name rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.unit rounds.units rounds.users " +
 		"rounds.uses space",
 }
 

@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
-
-	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Entries are the journal entries of this process. A command writes an entry before it asks the proxy
@@ -49,21 +47,21 @@ func (es *Entries) Begin(ctx context.Context, in Intent) error {
 	return nil
 }
 
-// Granted notes in the entry of a request of this process who took its leases, and for how long they last
-// after their last renewal. A failure does no harm but that others may withdraw them.
-func (es *Entries) Granted(request string, taker leaseapi.Caller, ttl time.Duration) {
+// Granted notes in the entry of a record's request, which is one of this process, who took its leases, for how long they last
+// after their last renewal, and which store has them. A failure does no harm but that others may withdraw them.
+func (es *Entries) Granted(r Record) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	if e := es.entries[request]; e != nil && taker != (leaseapi.Caller{}) {
-		e.intent.Taker, e.intent.TTL = taker, ttl
+	if e := es.entries[r.RequestID]; e != nil {
+		e.intent.Taker, e.intent.TTL, e.intent.Store = r.Taker, r.TTL, r.Store
 		e.intent.write(e.path)
 	}
 }
 
-// Outlived tells whether an entry of a dead process says that the leases of a request have ended by
+// Outlived tells whether an entry of a dead process says that the leases of a request, which last for ttl, have ended by
 // themselves by now.
-func (es *Entries) Outlived(request string) bool {
-	return es.Journal().Contains(func(in Intent) bool { return in.Request == request && in.Outlived(time.Now()) })
+func (es *Entries) Outlived(request string, ttl time.Duration) bool {
+	return es.Journal().Contains(func(in Intent) bool { return in.Request == request && in.Outlived(time.Now(), ttl) })
 }
 
 // Settle removes an entry: nothing is left to do. It ignores ids without an entry of this

@@ -49,9 +49,10 @@ type Intent struct {
 	// Within is the request of the exec within whose command the process runs; "": there is none.
 	Within string `json:"within,omitempty"`
 	// Taker is who took the leases of Request; zero: everybody, or nobody yet, since no answer came. TTL is
-	// what was granted, how long they last after their last renewal.
+	// how long they last after their last renewal, and Store the id of the store that has them; zero: no answer came.
 	Taker leaseapi.Caller `json:"taker,omitzero"`
 	TTL   time.Duration   `json:"ttl_ns,omitempty"`
+	Store string          `json:"store,omitempty"`
 
 	// Left says that the process was not killed, but gave the entry up; see [Entry.Leave].
 	Left bool `json:"left,omitempty"`
@@ -59,17 +60,22 @@ type Intent struct {
 	Dead time.Time `json:"dead,omitzero"`
 }
 
-// unansweredTime is after how long nothing is left of a request whose process is dead and had no answer: it
-// loses its place in the queue, and a grant ends that nobody confirms.
-const unansweredTime = leaseapi.PlaceKept + leaseapi.ProvisionalTTL
+const (
+	// unansweredTime is after how long nothing is left of a request whose process is dead and had no answer: it
+	// loses its place in the queue, and a grant ends that nobody confirms.
+	unansweredTime = leaseapi.PlaceKept + leaseapi.ProvisionalTTL
+	// awayTime is added to the TTL of a lease, which does not run while no server does: longer than an outage.
+	awayTime = 24 * time.Hour
+)
 
-// Outlived tells whether what an intent of a dead process is about has ended by itself by now.
-func (in Intent) Outlived(now time.Time) bool {
-	after := in.TTL
-	if in.Taker == (leaseapi.Caller{}) {
-		after = max(after, unansweredTime)
+// Outlived tells whether what an intent of a dead process is about has ended by itself by now, also if there was an
+// outage. ttl is how long its leases last, if a renewal may have changed that.
+func (in Intent) Outlived(now time.Time, ttl time.Duration) bool {
+	after := unansweredTime
+	if ttl = max(ttl, in.TTL); ttl > 0 {
+		after = ttl + awayTime
 	}
-	return after > 0 && !in.Dead.IsZero() && now.After(in.Dead.Add(after))
+	return !in.Dead.IsZero() && now.After(in.Dead.Add(after))
 }
 
 // Kind says what a process was about to do.
@@ -93,7 +99,7 @@ func (r Record) Intent(id string, kind Kind, handle string) Intent {
 		ID: id, Kind: kind, Request: r.RequestID, Handle: handle, Proxy: r.Proxy, Type: r.Type, Count: r.Count, Owner: r.Owner,
 	}
 	if len(r.Leases) > 0 {
-		in.Taker, in.TTL = r.Taker, r.TTL
+		in.Taker, in.TTL, in.Store = r.Taker, r.TTL, r.Store
 	}
 	return in
 }

@@ -297,8 +297,8 @@ func TestJournalRemove(t *testing.T) {
 	ok(t, kept.Settle())
 }
 
-// What a dead process was granted may last for its TTL after its last renewal, and a request without an
-// answer for 90 s. Both count from when somebody noticed that the process is dead.
+// What a dead process was granted may last for its TTL after its last renewal, and a day more if no server ran, and a
+// request without an answer for 90 s. Both count from when somebody noticed that the process is dead.
 func TestJournalOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taker := leaseapi.Caller{Name: "alice", Issuer: "https://ci"}
@@ -306,19 +306,19 @@ func TestJournalOutlived(t *testing.T) {
 		for id, ttl := range map[string]time.Duration{"long": time.Hour, "short": 10 * time.Second, "unanswered": 0} {
 			ok(t, es.Begin(t.Context(), Intent{ID: id, Request: id, Kind: KindExec, Handle: "/h"}))
 			if ttl > 0 {
-				es.Granted(id, taker, ttl)
+				es.Granted(Record{RequestID: id, Taker: taker, TTL: ttl})
 			}
 			es.Leave(id)
 		}
 		look := func() (outlived []string) {
 			ok(t, es.Journal().SettleDead(t.Context(), func(in Intent) bool {
-				if in.Outlived(time.Now()) != es.Outlived(in.Request) {
-					t.Errorf("%s has outlived itself: %t, and in the journal %t", in.ID, in.Outlived(time.Now()), es.Outlived(in.Request))
+				if in.Outlived(time.Now(), 0) != es.Outlived(in.Request, 0) {
+					t.Errorf("%s has outlived itself: %t, and in the journal %t", in.ID, in.Outlived(time.Now(), 0), es.Outlived(in.Request, 0))
 				}
 				if (in.Taker == taker) != (in.ID != "unanswered") {
 					t.Errorf("%s: taken by %v", in.ID, in.Taker)
 				}
-				if in.Outlived(time.Now()) {
+				if in.Outlived(time.Now(), 0) {
 					outlived = append(outlived, in.ID)
 				}
 				return false
@@ -328,7 +328,7 @@ func TestJournalOutlived(t *testing.T) {
 		for _, tt := range []struct {
 			after time.Duration
 			want  string
-		}{{0, ""}, {9 * time.Second, ""}, {2 * time.Second, "short"}, {78 * time.Second, "short"}, {2 * time.Second, "short unanswered"}, {time.Hour, "long short unanswered"}} {
+		}{{0, ""}, {89 * time.Second, ""}, {2 * time.Second, "unanswered"}, {24*time.Hour - 85*time.Second, "unanswered"}, {5 * time.Second, "short unanswered"}, {time.Hour, "long short unanswered"}} {
 			time.Sleep(tt.after)
 			if got := slices.Sorted(slices.Values(look())); strings.Join(got, " ") != tt.want {
 				t.Errorf("after %s more: %v, want %s", tt.after, got, tt.want)

@@ -56,6 +56,7 @@ type Round struct {
 	Unit      string          `json:"unit,omitempty"`    // what one unit is, if the proxy said so
 	RequestID string          `json:"request_id,omitempty"`
 	Taker     leaseapi.Caller `json:"taker,omitzero"`       // as in Record
+	Store     string          `json:"store,omitempty"`      // as in Record
 	Granted   time.Duration   `json:"granted_ns,omitempty"` // the granted TTL, a length; zero: none, the lease lasts until its release
 	Since     time.Time       `json:"since,omitzero"`       // for people
 	ExpiresAt time.Duration   `json:"expires_at_ns,omitempty"`

@@ -147,6 +147,9 @@ func (c cell) run(token, script string) (code int, said string) {
 // killed is an exec of alice's that was killed, with a lease that was confirmed.
 const killed = `leasectl exec --type $T --parent-death KILL %s -- sh -c '"$LEASECTL" renew --handle "$LEASECTL_HANDLE" && kill -KILL $PPID; exec sleep 100' 2>/dev/null; true`
 
+// aDayLater notes in the journal that who made its entries died a day ago.
+const aDayLater = `leasectl recover >/dev/null 2>&1; sed -i "s/\"dead\":\"[^\"]*\"/\"dead\":\"$(date -u -d '25 hours ago' +%FT%TZ)\"/" state/intents/*.json 2>/dev/null; `
+
 // What a token does not see is not over. Whatever somebody does to what another caller took on the same
 // machine, either the lease ends, or alice's next clean-up gives it back: the words, the exit code, the files
 // and the server agree, also if the first answer about the lease was lost, or the server was restarted.
@@ -169,6 +172,7 @@ func TestLeasesOfOtherCallers(t *testing.T) {
 		{"reacquire", `leasectl acquire --type $T --handle h`, `leasectl reacquire --type other --handle h`, `leasectl release --handle h`, false, false},
 		{"recover after a killed exec", fmt.Sprintf(killed, ""), `leasectl recover`, `leasectl recover`, false, false},
 		{"recover after a killed exec without its handle", fmt.Sprintf(killed, "--handle h") + `; rm h h.json`, `leasectl recover`, `leasectl recover`, false, false},
+		{"recover a day after a killed exec that was renewed for longer", strings.Replace(fmt.Sprintf(killed, ""), "renew", "renew --ttl 48h", 1), aDayLater + `leasectl recover`, `leasectl recover`, false, false},
 		{"acquire after a killed exec", fmt.Sprintf(killed, ""), `leasectl acquire --type other`, `leasectl recover`, true, false},
 		{"recover after a dead shared lease", fmt.Sprintf(killed, "--shared S"), `leasectl recover`, `leasectl recover`, false, false},
 		{"release of a lease with a keeper", `leasectl acquire --type $T --handle h --owner-pid $PPID`, `leasectl release --handle h`, `leasectl release --handle h`, false, false},

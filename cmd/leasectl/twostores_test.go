@@ -72,13 +72,18 @@ func TestReleaseToAnotherStore(t *testing.T) {
 	frontB.Store(&b.Socket)
 	says(run(0, "release", "--handle", "h"), "one-0")
 
-	// A killed exec's lease, which recover settles.
-	killed := w.Command("exec", "--proxy", list, "--type", "one", "--", "sh", "-c", "kill -9 $PPID; sleep 1")
-	killed.Run()
-	if said := run(1, "recover", "--proxy", urlA); strings.Contains(said, "nothing was held") {
-		t.Error(said)
+	// A killed exec's lease, which recover settles, also if its handle is gone.
+	for _, clean := range []string{"", "rm k k.json k.lock; "} {
+		killed := w.Command("exec", "--proxy", list, "--type", "one", "--handle", "k", "--", "sh", "-c", clean+"kill -9 $PPID; sleep 1")
+		killed.Run()
+		if said := run(1, "recover", "--proxy", urlA); strings.Contains(said, "nothing was held") {
+			t.Error(said)
+		}
+		frontB.Store(new("/nobody/listens/there"))
+		says(run(1, "recover"), "which has another store: name the one that granted it with --proxy")
+		frontB.Store(&b.Socket)
+		says(run(0, "recover"), "released one-0")
 	}
-	says(run(0, "recover"), "released one-0")
 
 	run(0, "acquire", "--proxy", urlB, "--type", "one", "--handle", "h")
 	frontB.Store(&a.Socket)

@@ -155,7 +155,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 				return fmt.Errorf("release %s: %w", before.Describe(), err)
 			}
 			if swaps {
-				l.replaced, l.record.Store = before, before.Store
+				l.replaced, l.record.Store, l.record.Taker = before, before.Store, before.Taker
 				l.record.Replaces, l.record.ReplacesOf = before.Leases, before.RequestID
 			} else if err := g.all(ctx, tx); err != nil {
 				return err
@@ -278,7 +278,7 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	l.record.TTL, l.record.Units = l.grant.TTL, l.grant.Units
 	l.record.Leases, l.record.Adapter = l.grant.Leases, l.grant.Adapter
 	l.record.Store, l.record.Taker = l.h.Dialer.StoreOf("", l.record.Proxy), l.grant.Caller
-	l.h.Journal.Granted(l.record.RequestID, l.grant.Caller, l.grant.TTL)
+	l.h.Journal.Granted(l.record)
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !l.awaitedIn(tx.Record) {
 			return ErrReplaced
@@ -336,7 +336,7 @@ func (l *Lease) rollback(ctx context.Context, err error) error {
 	case granted:
 		_, failed = l.h.sendRelease(ctx, l.proxy, l.handle.Path(), lockfile.Record{
 			State: lockfile.HandleReleasing, RequestID: l.record.RequestID, Owner: l.record.Owner, Proxy: l.record.Proxy,
-			Leases: l.grant.Leases, Adapter: l.grant.Adapter, Taker: l.grant.Caller,
+			Leases: l.grant.Leases, Adapter: l.grant.Adapter, Taker: l.grant.Caller, Store: l.record.Store,
 		})
 		failed = errors.Join(failed, l.forget(ctx))
 	case recorded: // if the handle was taken over, its new owner releases these names

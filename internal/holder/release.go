@@ -132,7 +132,7 @@ func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 		return g.failed(tx, r, err)
 	default:
 		if len(r.Leases) == 0 && len(g.released) == 0 {
-			hides, err := g.h.mayHide(ctx, p, r.RequestID, r.Taker)
+			hides, err := g.h.mayHide(ctx, p, r)
 			g.unsure = hides || err != nil
 		}
 		if !g.unsure {
@@ -245,7 +245,7 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 const otherStore = "the proxy has another store than the one that granted it"
 
 func (h *Holder) sayFresh(r lockfile.Record) {
-	h.Reporter.Notef("%s counts as released: %s", strings.Join(r.Names(), ", "), otherStore)
+	h.Reporter.Notef("%s counts as released: %s", r.Describe(), otherStore)
 }
 
 // ofStore returns what a reply to the release of a record settles, judged by the store that answered.

@@ -29,6 +29,9 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	if err != nil {
 		return 0, err
 	}
+	if ttl > r.TTL { // before the proxy knows: a kill may follow
+		h.noteTTL(ctx, handle, &r, ttl)
+	}
 	leases := v1.GrantOf(r.Leases, r.Adapter).Grant.Leases
 	for i := range leases {
 		leases[i].RequestID = r.RequestID
@@ -40,7 +43,26 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 	if err != nil {
 		return 0, err // it says what was tried, and names the lost leases
 	}
+	h.noteTTL(ctx, handle, &r, renewal.TTL)
 	return renewal.TTL, nil
+}
+
+// noteTTL writes into the handle of a record how long its leases last after their last renewal, by which others know
+// when they have ended. The lease is renewed all the same if that fails.
+func (h *Holder) noteTTL(ctx context.Context, handle lockfile.Handle, r *lockfile.Record, ttl time.Duration) {
+	if r.TTL == ttl || r.Lasts() {
+		return
+	}
+	err := updateHandle(ctx, ownLockTime, handle, func(tx *lockfile.Tx) error {
+		if tx.State == lockfile.HandleHeld && tx.SameGrant(*r) {
+			tx.TTL = ttl
+		}
+		return nil
+	})
+	if err != nil {
+		h.Reporter.Debugf("%v", err)
+	}
+	r.TTL = ttl
 }
 
 // Size is how many units a lease of a counted pool shall hold: Count, or the cost of Items.

@@ -89,7 +89,8 @@ type settling struct {
 // isOthers tells whether an entry is about leases that another caller took, and that may last: they are
 // not asked for.
 func (s *settling) isOthers(in lockfile.Intent) bool {
-	if in.Taker == (leaseapi.Caller{}) || in.Outlived(time.Now()) {
+	now, ttl := time.Now(), max(in.TTL, renewedFor(in))
+	if in.Taker == (leaseapi.Caller{}) || in.Outlived(now, ttl) {
 		return false
 	}
 	caller, err := s.caller()
@@ -100,8 +101,23 @@ func (s *settling) isOthers(in lockfile.Intent) bool {
 	if caller == (leaseapi.Caller{}) || caller == in.Taker {
 		return false
 	}
-	s.others, s.taker = s.others+1, in.Taker
+	if in.Dead.IsZero() || now.Before(in.Dead.Add(ttl)) { // else it has ended, unless no server ran
+		s.others, s.taker = s.others+1, in.Taker
+	}
 	return true
+}
+
+// renewedFor returns how long the leases of an intent last, as its handle says; zero: the handle is gone. A renewal by hand
+// is not in the journal.
+func renewedFor(in lockfile.Intent) time.Duration {
+	handle, err := lockfile.OpenHandle(in.Handle)
+	if err != nil {
+		return 0
+	}
+	if r, err := handle.Read(); err == nil && r.RequestID == in.Request {
+		return r.TTL
+	}
+	return 0
 }
 
 // Settled is the result of settling an intent.
@@ -216,7 +232,7 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
 // [errors.ErrUnsupported] if it is not known which leases the request got.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released []string, err error) {
-	r := s.h.Dialer.Seal(ctx, lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Ask: leaseapi.Ask{Count: in.Count}})
+	r := s.h.Dialer.Seal(ctx, lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Store: in.Store, Ask: leaseapi.Ask{Count: in.Count}})
 	p, err := s.proxyFor(ctx, r)
 	if err != nil {
 		return nil, err
@@ -234,7 +250,7 @@ func (s *settling) mayHide(ctx context.Context, in lockfile.Intent) (bool, error
 	if err != nil {
 		return false, err
 	}
-	return s.h.mayHide(ctx, p, in.Request, in.Taker)
+	return s.h.mayHide(ctx, p, lockfile.Record{RequestID: in.Request, Proxy: in.Proxy, Store: in.Store, Taker: in.Taker, TTL: in.TTL})
 }
 
 // Text says how an intent was settled.

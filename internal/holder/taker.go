@@ -37,7 +37,7 @@ func (h *Holder) checkShown(ctx context.Context, p *v1.Proxy, r lockfile.Record,
 		return nil
 	}
 	caller, err := p.Caller(ctx)
-	if err == nil && (caller == (leaseapi.Caller{}) || caller == r.Taker || h.Journal.Outlived(r.RequestID)) {
+	if err == nil && (caller == (leaseapi.Caller{}) || caller == r.Taker || h.Journal.Outlived(r.RequestID, r.TTL)) {
 		return nil
 	}
 	var names []string
@@ -53,15 +53,18 @@ func (h *Holder) checkShown(ctx context.Context, p *v1.Proxy, r lockfile.Record,
 	return &NotShownError{Names: names, Caller: caller, Taker: r.Taker}
 }
 
-// mayHide tells whether the proxy may have something for a request that it says it does not know, since
+// mayHide tells whether the proxy may have something for the request of a record that it says it does not know, since
 // another caller may have made it. If it is known who took its leases, that is a [NotShownError].
-func (h *Holder) mayHide(ctx context.Context, p *v1.Proxy, request string, taker leaseapi.Caller) (bool, error) {
+func (h *Holder) mayHide(ctx context.Context, p *v1.Proxy, r lockfile.Record) (bool, error) {
+	if fresh, err := h.Dialer.Settles(p, r.Store, r.Proxy); fresh || err != nil {
+		return false, err
+	}
 	caller, err := p.Caller(ctx)
 	switch {
-	case err != nil || caller == (leaseapi.Caller{}) || caller == taker || h.Journal.Outlived(request):
+	case err != nil || caller == (leaseapi.Caller{}) || caller == r.Taker || h.Journal.Outlived(r.RequestID, r.TTL):
 		return false, err
-	case taker != (leaseapi.Caller{}):
-		return false, &NotShownError{Names: []string{request}, Caller: caller, Taker: taker}
+	case r.Taker != (leaseapi.Caller{}):
+		return false, &NotShownError{Names: []string{r.RequestID}, Caller: caller, Taker: r.Taker}
 	}
 	return true, nil
 }

@@ -288,7 +288,7 @@ func (n *newcomer) recordRound(ctx context.Context, c *choice, l *holder.Lease) 
 		}
 		record, grant := l.Record(), l.Grant()
 		r.Leases, r.Adapter, r.RequestID, r.Granted, r.Since = record.Leases, record.Adapter, record.RequestID, grant.TTL, record.AcquiredAt
-		r.Units, r.Unit, r.Taker = grant.Units, grant.Unit, grant.Caller
+		r.Units, r.Unit, r.Taker, r.Store = grant.Units, grant.Unit, grant.Caller, record.Store
 		r.RenewedAt = grant.Asked.SinceBoot()
 		if grant.Capabilities == proxyclient.Ours {
 			r.Deadline = grant.Deadline().SinceBoot()
