@@ -38,7 +38,7 @@ var (
 			AcquiredAt: format1At, ReleaseAt: format1At.Add(time.Hour), KeeperPID: 42,
 		},
 		"queued": {
-			State: lockfile.HandleQueued, RequestID: "Q7", Proxy: "http://proxy", Replaces: format1Leases,
+			State: lockfile.HandleQueued, RequestID: "Q7", Proxy: "http://proxy", Replaces: format1Leases, ReplacesOf: "H7",
 			Ask: leaseapi.Ask{Type: "q", Items: 3, HasItems: true, Key: "K", KeyMode: leaseapi.KeyRead, Overcommit: true},
 		},
 		"several":   {State: lockfile.HandleQueued, RequestID: "S7", Proxy: "http://proxy", Ask: leaseapi.Ask{Type: "q", Also: []leaseapi.Also{{Type: "r", Count: 1}}}},
