@@ -90,6 +90,9 @@ const (
 	// it is answered 202 and sent again: shorter than the 30 s and 60 s after
 	// which load balancers commonly cut an idle connection.
 	SliceTime = 25 * time.Second
+	// FirstSlice replaces SliceTime when the server first tells a request its place: most waits are
+	// shorter, and who waits for longer knows why.
+	FirstSlice = 2 * time.Second
 	// SliceGap is how long a waiter counts as active after a 202: a client
 	// that goes on waiting sends its request again at once, and two seconds
 	// cover a retry or a slow machine.

@@ -123,8 +123,13 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("Failed to acquire lease %q: resource type not found", q.Get("type")), 404)
 		return
 	}
+	known := s.waits(id)
 	mine := s.enter(id, count)
-	slice := time.After(leaseapi.SliceTime)
+	length := leaseapi.SliceTime
+	if !known {
+		length = leaseapi.FirstSlice
+	}
+	slice := time.After(length)
 	over := time.After(wait)
 	select {
 	case <-mine.wake:
@@ -150,7 +155,7 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 		}
 		answerJSON(w, 200, reply)
 	case r.Context().Err() != nil:
-	case wait <= leaseapi.SliceTime:
+	case wait <= length:
 		s.leave(id)
 		http.Error(w, `Failed to acquire lease "t": resources not found: resource not found within `+wait.String(), 500)
 	default:
@@ -158,6 +163,13 @@ func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
 		answerJSON(w, 202, leaseapi.Queued{RequestID: id, Place: place, Length: len(s.queue), InUse: 2, Capacity: 2,
 			Oldest: &leaseapi.PoolLease{Owner: "job\x1b[2J"}})
 	}
+}
+
+// waits reports whether a request waits, and so has been told its place.
+func (s *ours) waits(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.queue, func(w *waiter) bool { return w.id == id })
 }
 
 func (s *ours) enter(id string, count int) *waiter {

@@ -36,16 +36,16 @@ func TestAcquireQueued(t *testing.T) {
 		if d := time.Since(start); d != 60*time.Second {
 			t.Errorf("took %s, want the minute until the leases were free", d)
 		}
-		if len(places) != 2 || g.Capabilities != Ours || len(g.Leases) != 2 || g.RequestID != "id" || g.TTL != time.Minute || g.RenewEvery != 20*time.Second {
+		if len(places) != 3 || g.Capabilities != Ours || len(g.Leases) != 2 || g.RequestID != "id" || g.TTL != time.Minute || g.RenewEvery != 20*time.Second {
 			t.Errorf("queued %v, got %+v", places, g)
 		}
-		if since := Now().Sub(g.Asked); since != 10*time.Second {
-			t.Errorf("asked %s ago, want 10s: the start of the last slice", since)
+		if since := Now().Sub(g.Asked); since != 8*time.Second {
+			t.Errorf("asked %s ago, want 8s: the start of the last slice", since)
 		}
-		if left := Until(g.Deadline()); left != 20*time.Second {
-			t.Errorf("%s left, want 20s of the provisional 30", left)
+		if left := Until(g.Deadline()); left != 22*time.Second {
+			t.Errorf("%s left, want 22s of the provisional 30", left)
 		}
-		wants := []string{"1h0m0s", "59m35s", "59m10s"}
+		wants := []string{"1h0m0s", "59m58s", "59m33s", "59m8s"}
 		for i, q := range s.acquires {
 			v, _ := url.ParseQuery(q)
 			if v.Get("wait") != wants[i] || v.Get("owner") != "job" || v.Get("ttl") != "1m0s" || v.Get("count") != "2" || v.Get("request_id") != "id" {

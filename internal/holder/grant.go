@@ -138,7 +138,6 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
 	defer l.h.Reporter.Waiting(wait)()
-	defer proxyclient.After(ctx, askForPlaceAfter, func(ctx context.Context) { l.askForPlace(ctx, wait) })()
 	l.h.Reporter.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
 	failpoint.Here("acquire-unsent")
 	grant, err := l.proxy.Acquire(ctx, proxyclient.Request{
@@ -168,31 +167,6 @@ func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 		}
 	}
 	return grant, err
-}
-
-// askForPlaceAfter is how long a request waits before it asks for its place: most waits are
-// shorter. It is also the pause between two such questions.
-const askForPlaceAfter = 2 * time.Second
-
-// askForPlace asks for the place in the queue, since the proxy by itself tells it only after
-// the first slice of the wait. It asks again while the proxy fails: an answer shows that the
-// proxy is back, a slice earlier than the acquire does.
-func (l *Lease) askForPlace(ctx context.Context, wait *Wait) {
-	for ; ctx.Err() == nil; proxyclient.Sleep(ctx, askForPlaceAfter) {
-		if _, at := wait.Queued(); !at.IsZero() && wait.Trouble().Err == nil {
-			continue
-		}
-		asking, cancel := context.WithTimeout(ctx, askForPlaceAfter)
-		state, err := l.proxy.RequestState(asking, l.record.RequestID)
-		cancel()
-		switch {
-		case errors.Is(err, proxyclient.ErrUnreachable), errors.Is(err, context.DeadlineExceeded), errors.Is(err, proxyclient.ErrUnknownRequest):
-		case err != nil:
-			return // as from a version-1 proxy
-		case state.State == leaseapi.StateQueued, state.State == leaseapi.StateJoined:
-			wait.SetQueued(l.markOwn(state.Queued()))
-		}
-	}
 }
 
 // endedUnconfirmed tells whether a grant of the request ended because nobody confirmed it.

@@ -92,7 +92,7 @@ func TestCoalesce(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(3)}})
 		ctx := t.Context()
 		first := p.granted(merging("first", "once", "v"))
-		joined := p.later(ctx, merging("joined", "once", "v")+"&wait=2s")
+		joined := p.once(merging("joined", "once", "v") + "&wait=2s")
 		time.Sleep(3 * time.Second)
 		q := decode[leaseapi.Queued](t, <-joined, 202)
 		if q.Reason != leaseapi.WaitJoined || q.Follows != "first" || q.Place != 0 {

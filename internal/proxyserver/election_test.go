@@ -227,7 +227,7 @@ func TestLeadsInTurns(t *testing.T) {
 		first := v.win()
 		held := p.granted("type=q&request_id=a&owner=me").Leases[0]
 		waits := p.later(t.Context(), "type=q&request_id=w&wait=1h")
-		time.Sleep(2 * time.Second) // the waiter is durable
+		time.Sleep(3 * time.Second) // the waiter is durable
 		first.end()
 		p.mustRefuse("the waiter", false, <-waits)
 		p.mustRefuse("/pools", true, p.do("GET", "/pools", ""))

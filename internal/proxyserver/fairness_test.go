@@ -71,7 +71,7 @@ func TestGoneWaiterHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Options{Pools: []pool.Config{quota(1)}})
 		p.granted("type=q")
-		// It waits for a slice of 25 s, and does not come back at once.
+		// It waits for a slice, and does not come back at once.
 		if r := p.acquire("type=q&request_id=gone&wait=1h"); r.status != 202 {
 			t.Fatalf("%d %s", r.status, r.body)
 		}

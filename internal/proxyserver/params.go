@@ -33,6 +33,7 @@ type acquireRequest struct {
 	by           caller        // who makes it
 	keepsNone    bool          // its caller has more than its share of the connections
 	crowded      bool          // its connection is needed for others
+	untold       bool          // this server has not told it its place
 	replaces     []pool.Ref    // leases of its owner that end when it is taken
 
 	// These are set when the pools are asked. They are here, and not in the outcome, since all calls that

@@ -57,7 +57,6 @@ func (t *term) askAside(r *acquireRequest) (out outcome, c call) {
 
 // ask is begin on this stack.
 func (t *term) ask(r *acquireRequest) (out outcome, c call) {
-	known := true // it has waited before, since this server began
 	replaces := r.replaces
 	r.replaces = nil // a wait keeps none of them
 	circle := ""
@@ -82,7 +81,7 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 		if out.err == nil && out.leases == nil {
 			c = make(call, 1)
 			at, _ := set.Place(now, r.ID)
-			if known = t.waiting[r.ID] != nil; !known {
+			if r.untold = t.waiting[r.ID] == nil; r.untold {
 				t.events.Arrived(r.Request, at)
 			}
 			r.wait = t.waitOf(r, at.Waited)
@@ -96,7 +95,7 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	if err != nil {
 		return outcome{err: err}, nil
 	}
-	if !known {
+	if r.untold {
 		t.events.WriteArrived()
 	}
 	if circle != "" {
@@ -137,6 +136,9 @@ func (t *term) await(ctx context.Context, r *acquireRequest, c call) outcome {
 	limit := r.wait
 	if !r.Anonymous {
 		limit = min(limit, leaseapi.SliceTime)
+		if r.untold {
+			limit = min(limit, leaseapi.FirstSlice)
+		}
 		if r.crowded {
 			limit = min(limit, crowdedSlice)
 		}

@@ -47,7 +47,7 @@ func TestWhoWaits(t *testing.T) {
 		}
 
 		answer := decode[leaseapi.Queued](t, <-queued, 202)
-		if answer.Reason != leaseapi.WaitFull || answer.Oldest.Owner != "holder" || answer.Estimate != 45e9 || answer.EstimateMax != 55e9 {
+		if answer.Reason != leaseapi.WaitFull || answer.Oldest.Owner != "holder" || answer.Estimate != 43e9 || answer.EstimateMax != 53e9 {
 			t.Errorf("answer %+v", answer)
 		}
 		time.Sleep(3 * time.Second)
