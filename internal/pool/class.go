@@ -1,58 +1,72 @@
 package pool
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// class is the requests of several pools that ask for the same, that are there, and that nothing keeps
-// out. So a pool has room for all of them or for none, and what each pool does about thousands of them
-// costs as much as for one. A grant costs in proportion to the classes of its pool.
+// class is the requests of several pools that ask for the same pools, that are there, and that nothing
+// keeps out. The cost of a grant depends on how many classes its pool has, and hardly on how many requests
+// wait.
 type class struct {
 	name  string      // in ledger.classes
-	wants []portion   // that of the first type comes first
-	open  queue       // those that may still be overtaken
+	pools []*pool     // that of the first type comes first
+	open  group       // those that may still be overtaken
 	kept  []*keptLike // those that were overtaken up to their bound
 }
 
-// portion is what the requests of a class want of one pool.
-type portion struct {
-	pool          *pool
-	units, leases int
-}
-
-// hasRoom reports whether the pool has room for one of the requests.
-func (w portion) hasRoom() bool { return w.pool.hasRoomFor(w.units, w.leases, false) }
-
 // keptLike is those of a class whose pools are kept in the same order.
 type keptLike struct {
-	order []int // indices of class.wants
-	queue queue
+	order []int // indices of class.pools
+	group
+}
+
+// beside is a pool that is wanted together with another one, by so many classes.
+type beside struct {
+	pool    *pool
+	classes int
 }
 
 // classOf returns the class of r, which wants several pools; it may be new.
 func (g *ledger) classOf(r *request) *class {
-	var name strings.Builder
-	for seat := range r.allSeats {
-		fmt.Fprintf(&name, "%s\n%d/%d\n", seat.Type, seat.units, seat.pool.leasesFor(seat))
-	}
-	c := g.classes[name.String()]
+	name := strings.Join(r.Types(), "\n")
+	c := g.classes[name]
 	if c == nil {
-		c = &class{name: name.String()}
+		c = &class{name: name}
 		for seat := range r.allSeats {
-			c.wants = append(c.wants, portion{seat.pool, seat.units, seat.pool.leasesFor(seat)})
-			seat.pool.classes = append(seat.pool.classes, c)
+			c.pools = append(c.pools, seat.pool)
 		}
 		g.classes[c.name] = c
+		for _, p := range c.pools {
+			p.classes = append(p.classes, c)
+			p.besides(c, 1)
+		}
 	}
 	return c
+}
+
+// besides counts n more classes, or fewer, in what p knows of the pools of c.
+func (p *pool) besides(c *class, n int) {
+	for _, other := range c.pools {
+		i := slices.IndexFunc(p.beside, func(b beside) bool { return b.pool == other })
+		if i < 0 {
+			i = len(p.beside)
+			p.beside = append(p.beside, beside{pool: other})
+		}
+		if p.beside[i].classes += n; p.beside[i].classes == 0 {
+			p.beside = slices.Delete(p.beside, i, i+1)
+		}
+	}
 }
 
 // enterClass adds r to its class.
 func (g *ledger) enterClass(r *request) {
 	r.class = g.classOf(r)
+	r.portions = r.portions[:0]
+	for seat := range r.allSeats {
+		r.portions = append(r.portions, portion{seat.units, seat.pool.leasesFor(seat)})
+	}
 	r.class.put(r)
 }
 
@@ -68,141 +82,138 @@ func (c *class) put(r *request) {
 		i = len(c.kept)
 		c.kept = append(c.kept, &keptLike{order: order})
 	}
-	c.kept[i].queue.insert(r)
+	r.kept = c.kept[i]
+	r.kept.insert(r)
 }
 
 // leaveClass is the counterpart of enterClass. A class is forgotten with its last request.
 func (g *ledger) leaveClass(r *request) {
-	c := r.class
-	r.class = nil
-	if c.open.has(r) {
+	c, k := r.class, r.kept
+	r.class, r.kept = nil, nil
+	if k == nil {
 		c.open.remove(r)
-	} else {
-		i := slices.IndexFunc(c.kept, func(k *keptLike) bool { return k.queue.has(r) })
-		k := c.kept[i]
-		if k.queue.remove(r); len(k.queue) == 0 {
-			c.kept = slices.Delete(c.kept, i, i+1)
-		}
+	} else if k.remove(r); len(k.blocks) == 0 {
+		c.kept = slices.DeleteFunc(c.kept, func(other *keptLike) bool { return other == k })
 	}
-	if len(c.open)+len(c.kept) == 0 {
+	if len(c.open.blocks)+len(c.kept) == 0 {
 		delete(g.classes, c.name)
-		for _, w := range c.wants {
-			w.pool.classes = slices.DeleteFunc(w.pool.classes, func(other *class) bool { return other == c })
+		for _, p := range c.pools {
+			p.classes = slices.DeleteFunc(p.classes, func(other *class) bool { return other == c })
+			p.besides(c, -1)
 		}
 	}
 }
 
-// queues yields the queues of c.
-func (c *class) queues(yield func(queue) bool) {
-	if len(c.open) > 0 && !yield(c.open) {
+// groups yields all requests of c, in several parts.
+func (c *class) groups(yield func(*group) bool) {
+	if !yield(&c.open) {
 		return
 	}
 	for _, k := range c.kept {
-		if !yield(k.queue) {
+		if !yield(&k.group) {
 			return
 		}
 	}
 }
 
-// index returns which of c.wants is that of p; -1 if none is.
-func (c *class) index(p *pool) int {
-	return slices.IndexFunc(c.wants, func(w portion) bool { return w.pool == p })
-}
-
-// hasRoomBeside reports whether the pools of c beside p have room for its requests. If not, these are
-// no candidates of p.
-func (c *class) hasRoomBeside(p *pool) bool {
-	for _, w := range c.wants {
-		if w.pool != p && !w.hasRoom() {
-			return false
+// roomBeside returns the room in the pools of c beside p, and whether it is enough for any request at all.
+// Requests of c for which it is not are no candidates of p.
+func (c *class) roomBeside(p *pool) (all rooms, enough bool) {
+	all = anyRoom()
+	for i, q := range c.pools {
+		if q == p {
+			continue
+		}
+		if all[i] = q.room(); all[i].none() {
+			return all, false
 		}
 	}
-	return true
+	return all, true
 }
 
-// keeps reports whether p is kept for the requests of k: the pools before it in their order have room.
-func (c *class) keeps(k *keptLike, p *pool) bool {
+// roomBefore returns the room that the pools of c before p in the order of k have: p is kept for those for
+// which it is enough.
+func (c *class) roomBefore(k *keptLike, p *pool) rooms {
+	all := anyRoom()
 	for _, i := range k.order {
-		if c.wants[i].pool == p {
-			return true
+		q := c.pools[i]
+		if q == p {
+			break
 		}
-		if !c.wants[i].hasRoom() {
-			return false
-		}
+		all[i] = q.room()
 	}
-	return false
+	return all
 }
 
 // keptFor reports whether nobody overtakes r in p, one of its several pools.
 func (p *pool) keptFor(r *request) bool {
 	w := r.whole()
-	if w.class == nil {
+	switch {
+	case w.class == nil:
+		return false
+	case p.bound() == 0:
+		return true
+	case w.kept == nil:
 		return false
 	}
-	if p.bound() == 0 {
-		return true
-	}
-	for _, k := range w.class.kept {
-		if k.queue.has(w) {
-			return w.class.keeps(k, p)
-		}
-	}
-	return false
+	all := w.class.roomBefore(w.kept, p)
+	return all.have(w.portions)
 }
 
 // keptForFirst returns the first request of several pools for which p is kept: nobody behind it is
 // granted anything by p. It returns nil if there is none.
 func (p *pool) keptForFirst() (first *request) {
 	always := p.bound() == 0
-	add := func(q queue) {
-		if first == nil || ahead(q[0], first) {
-			first = q[0]
+	add := func(c *group, all rooms) {
+		if r := c.first(&all); r != nil && (first == nil || ahead(r, first)) {
+			first = r
 		}
 	}
 	for _, c := range p.classes {
-		if always && len(c.open) > 0 {
-			add(c.open)
+		if always {
+			add(&c.open, anyRoom())
 		}
 		for _, k := range c.kept {
-			if always || c.keeps(k, p) {
-				add(k.queue)
+			if always {
+				add(&k.group, anyRoom())
+			} else {
+				add(&k.group, c.roomBefore(k, p))
 			}
 		}
 	}
 	return first
 }
 
-// candidates yields those that could be next in p, in order: the waiters of p alone, and of those of
-// several pools the ones for which all others have room; of these their seats in p.
-func (p *pool) candidates(yield func(*request) bool) {
-	lists := make([]queue, 1, 8)
-	lists[0] = p.next
+// candidates returns the first of those that could be next in p, at most [Lookahead], in order: the waiters
+// of p alone, and of those of several pools the ones for which all others have room; of these their seats in p.
+func (p *pool) candidates() queue {
+	first := p.next[:min(len(p.next), Lookahead)]
+	if len(p.classes) == 0 {
+		return first
+	}
+	first = slices.Clone(first)
 	for _, c := range p.classes {
-		if c.hasRoomBeside(p) {
-			for q := range c.queues {
-				lists = append(lists, q)
+		all, enough := c.roomBeside(p)
+		if !enough {
+			continue
+		}
+		for q := range c.groups {
+			for r := range q.within(&all) {
+				i := first.search(r)
+				if i == Lookahead {
+					break
+				}
+				first = slices.Insert(first[:min(len(first), Lookahead-1)], i, r.seatIn(p))
 			}
 		}
 	}
-	for {
-		least := -1
-		for i, q := range lists {
-			if len(q) > 0 && (least < 0 || ahead(q[0], lists[least][0])) {
-				least = i
-			}
-		}
-		if least < 0 || !yield(lists[least][0].seatIn(p)) {
-			return
-		}
-		lists[least] = lists[least][1:]
-	}
+	return first
 }
 
 // first returns the first candidate of p, or the request before it for which p is kept.
 func (p *pool) first() (r *request, ok bool) {
-	for c := range p.candidates {
-		r = c
-		break
+	if all := p.candidates(); len(all) > 0 {
+		r = all[0]
 	}
 	if kept := p.keptForFirst(); kept != nil && (r == nil || ahead(kept, r)) {
 		r = kept.seatIn(p)
@@ -250,10 +261,9 @@ const storedFirst = 10
 // pass counts units of p that go ahead of the requests of c to seat. One that has reached its bound
 // changes the queue.
 func (g *ledger) pass(c *class, p *pool, seat *request, units int) {
-	part, i := partOf(units, p.bound()), c.index(p)
+	part, i := partOf(units, p.bound()), slices.Index(c.pools, p)
 	last := p.queue[min(storedFirst, len(p.queue))-1]
-	for k := c.open.search(seat) - 1; k >= 0; k-- {
-		r := c.open[k]
+	for r := range c.open.before(seat) {
 		before := r.passedInAll()
 		r.passed[i] += part
 		after := r.passedInAll()

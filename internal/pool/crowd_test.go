@@ -151,3 +151,27 @@ func TestGrantsBesideACrowd(t *testing.T) {
 		t.Errorf("a crowd of ten times as many: %.1f times the cost", g)
 	}
 }
+
+// What comes, goes and is granted beside a crowd that waits for two pools costs the same however many
+// they are, and however different what they want of each.
+func TestCrowdOfDifferentAsks(t *testing.T) {
+	if g := growth(1000, 5, func(n int) func() {
+		set := with(t, Config{Type: "install", Names: numbered("install", 100), MaxWaiters: 2 * n}, Config{Type: "mem", Units: 2 * n, MaxWaiters: 2 * n})
+		held := must(t, set, 0, Request{ID: "held", Type: "install", Ask: Ask{Count: 100}}, numbered("install", 100)...)
+		ask := func(id string, units int) { must(t, set, 0, together(t, id, "install", fmt.Sprint("mem=", units))) }
+		for i := range n {
+			ask(fmt.Sprint("w", i), n-i)
+		}
+		set.Drain()
+		return func() {
+			for i, l := range held {
+				ask(fmt.Sprint("x", i), 2*n-i)
+				set.Cancel(0, fmt.Sprint("x", i))
+				set.Release(0, ref(l), 0) // one of them gets it, while mem has room
+				set.Drain()
+			}
+		}
+	}); g > 5 {
+		t.Errorf("ten times as many different asks: %.1f times the cost", g)
+	}
+}

@@ -93,10 +93,8 @@ func (g *ledger) touch(p *pool) {
 	}
 	p.touched = true
 	g.touched = append(g.touched, p)
-	for _, c := range p.classes {
-		for _, w := range c.wants {
-			g.touch(w.pool)
-		}
+	for _, other := range p.beside {
+		g.touch(other.pool)
 	}
 }
 

@@ -184,9 +184,9 @@ func (m *model) uses(l *modelLease) {
 }
 
 func (p *modelPool) limitDelays() bool {
-	for r := range p.there(nil) {
+	for i, r := range p.candidates(nil) {
 		turn := r.turn()
-		if turn == nil || !r.hasRoomBeside(p) {
+		if turn == nil || i == Lookahead { // who is not there, and who is not looked at
 			continue
 		}
 		isPaced := p.Hold > 0 && p.due() > p.m.now && !turn.Overcommit

@@ -41,7 +41,7 @@ func (g *ledger) nextGrant(p *pool) (r, turn *request) {
 	}
 	kept, bound, looked := p.keptForFirst(), p.bound(), 0
 	left := math.MaxInt
-	for c := range p.candidates {
+	for _, c := range p.candidates() {
 		if kept != nil && ahead(kept, c) {
 			return nil, nil
 		}
@@ -79,7 +79,7 @@ func (p *pool) lets(r *request) bool {
 		return false
 	}
 	bound, looked := p.bound(), 0
-	for c := range p.candidates {
+	for _, c := range p.candidates() {
 		if !ahead(c, r) { // as nearly always at once
 			break
 		}
@@ -107,9 +107,9 @@ func (g *ledger) overtake(r *request, units int) (overtook int) {
 			overtook++
 		}
 		for _, c := range seat.pool.classes {
-			if !slices.ContainsFunc(before, func(p *pool) bool { return c.index(p) >= 0 }) {
-				for q := range c.queues {
-					overtook += q.search(seat)
+			if !slices.ContainsFunc(before, func(p *pool) bool { return slices.Contains(c.pools, p) }) {
+				for q := range c.groups {
+					overtook += q.countBefore(seat)
 				}
 			}
 			g.pass(c, seat.pool, seat, units)

@@ -29,6 +29,7 @@ type pool struct {
 	// first does not fit, others may overtake it: see overtake.go.
 	next      queue
 	classes   []*class
+	beside    []beside      // the pools of classes, this one too
 	nextSince time.Duration // since when there has been one
 	idle      bool          // there was none at the end of the last call
 	// At the end of the last call the limit, or the pace that follows from it, delayed the first of them.

@@ -222,7 +222,7 @@ func (g *ledger) delaysByLimit(p *pool) bool {
 	if p.Adapt == nil {
 		return false
 	}
-	for c := range p.candidates {
+	for _, c := range p.candidates() {
 		if r := c.turn(); r != nil {
 			paced := p.Hold > 0 && g.due(p, r) > g.now
 			return p.leasesFor(r) <= p.leasesLeft() && (paced || !p.hasRoom(r.units, p.taken(), r.Overcommit))

@@ -282,11 +282,13 @@ type request struct {
 	shut bool // in the queue: kept out, as isShut says
 
 	// Of a request of several pools: see several.go.
-	seats  []*request // in its other pools
-	main   *request   // of such a seat: the request
-	class  *class     // while it is a candidate, or would be if its pools had room
-	passed []int      // what went ahead of it in each of its pools: parts of what may go ahead of other waiters, in billionths
-	stored string     // the same, as the store knows it
+	seats    []*request // in its other pools
+	main     *request   // of such a seat: the request
+	class    *class     // while it is a candidate, or would be if its pools had room
+	kept     *keptLike  // of class; nil: it may still be overtaken
+	portions []portion  // what it wants of each of its pools; of a candidate
+	passed   []int      // what went ahead of it in each of its pools: parts of what may go ahead of other waiters, in billionths
+	stored   string     // the same, as the store knows it
 
 	said Outcome // the outcome reported so far
 	full bool    // one of its leases ended while the pool was in full use

@@ -80,8 +80,9 @@ func (b *batch) endStep() {
 // Each loop under its mutex delays every call. Those that pass over more than the leases or pools of one
 // request:
 //
-//   - a grant or an end: of each pool that changed, the first [pool.Lookahead] candidates, and the kinds of
-//     requests of several pools (pool/overtake.go, class.go)
+//   - a grant or an end: of each pool that changed, the first [pool.Lookahead] candidates, and the other
+//     pools that requests want together with it (pool/overtake.go, class.go)
+//   - a grant: the requests of several pools that it goes ahead of (pool/class.go, pass)
 //   - a place that is asked for, or the end of a slice: those ahead in the queue, unless all want one unit
 //     of this pool alone and no key (pool/estimate.go, order.go)
 //   - the leader of followers that goes: its followers (pool/coalesce.go)
