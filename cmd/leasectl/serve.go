@@ -70,6 +70,7 @@ the files in /etc/leasectl. Installing them neither enables nor starts it.`,
 // started it when it serves, or why it does not.
 func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	useAllProcessors()
+	boundMemory()
 	if o.localOf != "" {
 		defer func() {
 			if err != nil {

@@ -1,6 +1,9 @@
 package pool
 
-import "time"
+import (
+	"runtime/debug"
+	"time"
+)
 
 // Ended is a request id that never gets a lease again.
 type Ended struct {
@@ -21,7 +24,7 @@ func (g *ledger) remember(e Ended) {
 	e.Until = later(g.now, EndedKept)
 	g.ended.push(e)
 	g.note(Remembered).Ended = e
-	for t := g.ended.surplus(); t != nil; t = g.ended.surplus() {
+	for t := g.ended.surplus(e.ID); t != nil; t = g.ended.surplus(e.ID) {
 		g.forget(t)
 	}
 	if e.Unseen {
@@ -43,16 +46,26 @@ type tombstones struct {
 	ids         byID[tombstone]
 	first, last *tombstone
 	count       int
+	bytes       int
+	of          map[string]endedOf      // by caller, without those that were unseen
 	unseen      map[string][]*tombstone // by caller, in the same order
 	countUnseen int
 
 	limit, limitUnseen, limitAllUnseen int // MaxEnded, MaxUnseen, MaxAllUnseen; tests have fewer
+	limitBytes                         int // MaxEndedBytes, or less
+}
+
+// endedOf are those of one caller, in the order in which they ended.
+type endedOf struct {
+	first, last *tombstone
+	bytes       int
 }
 
 // tombstone is one of them.
 type tombstone struct {
 	Ended
 	older, newer *tombstone
+	newerOwn     *tombstone // of the same caller
 	sameID       *tombstone // of another caller
 }
 
@@ -61,17 +74,27 @@ func newTombstones() tombstones {
 		ids: newByID(
 			func(t *tombstone) string { return t.ID },
 			func(t *tombstone) **tombstone { return &t.sameID }),
-		unseen: make(map[string][]*tombstone),
-		limit:  MaxEnded, limitUnseen: MaxUnseen, limitAllUnseen: MaxAllUnseen,
+		of: make(map[string]endedOf), unseen: make(map[string][]*tombstone),
+		limit: MaxEnded, limitUnseen: MaxUnseen, limitAllUnseen: MaxAllUnseen,
+		limitBytes: int(min(MaxEndedBytes, debug.SetMemoryLimit(-1)/5)),
 	}
 }
 
-// surplus returns the first one if there are too many.
-func (t *tombstones) surplus() *tombstone {
-	if t.count <= t.limit {
+// surplus returns the first one if there are too many; or, if there are too many of the caller of an id, the first of these.
+// Without tokens there is one caller, which may have all.
+func (t *tombstones) surplus(id string) *tombstone {
+	if caller := CallerOf(id); caller != "" && t.of[caller].bytes > t.limitBytes/4 {
+		return t.of[caller].first
+	}
+	if t.count <= t.limit && t.bytes <= t.limitBytes {
 		return nil
 	}
 	return t.first
+}
+
+// size is about how many bytes of memory t takes.
+func (t *tombstone) size() int {
+	return 200 + len(t.ID) + len(t.Lease.Owner) + len(t.Removed)
 }
 
 // surplusUnseen returns the first one that the caller of an id cancelled before it came, if it
@@ -137,15 +160,26 @@ func (t *tombstones) push(e Ended) {
 	}
 	t.last = added
 	t.count++
+	t.bytes += added.size()
 	t.ids.add(added)
+	caller := CallerOf(e.ID)
 	if e.Unseen {
-		caller := CallerOf(e.ID)
 		t.unseen[caller] = append(t.unseen[caller], added)
 		t.countUnseen++
+		return
 	}
+	own := t.of[caller]
+	if own.last == nil {
+		own.first = added
+	} else {
+		own.last.newerOwn = added
+	}
+	own.last = added
+	own.bytes += added.size()
+	t.of[caller] = own
 }
 
-// remove takes e out. One that was unseen must be the first of its caller.
+// remove takes e out, which must be the first of those of its caller that were unseen, or of the others.
 func (t *tombstones) remove(e *tombstone) {
 	if e.older == nil {
 		t.first = e.newer
@@ -159,15 +193,25 @@ func (t *tombstones) remove(e *tombstone) {
 	}
 	e.older, e.newer = nil, nil
 	t.count--
+	t.bytes -= e.size()
 	t.ids.remove(e)
-	if e.Unseen {
-		t.countUnseen--
-		caller := CallerOf(e.ID)
-		if own := t.unseen[caller]; len(own) == 1 {
-			delete(t.unseen, caller)
-		} else {
-			own[0] = nil // let go of it
-			t.unseen[caller] = own[1:]
+	caller := CallerOf(e.ID)
+	if !e.Unseen {
+		own := t.of[caller]
+		if own.first == own.last {
+			delete(t.of, caller)
+			return
 		}
+		own.first, e.newerOwn = e.newerOwn, nil
+		own.bytes -= e.size()
+		t.of[caller] = own
+		return
+	}
+	t.countUnseen--
+	if own := t.unseen[caller]; len(own) == 1 {
+		delete(t.unseen, caller)
+	} else {
+		own[0] = nil // let go of it
+		t.unseen[caller] = own[1:]
 	}
 }

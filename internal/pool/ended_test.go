@@ -48,6 +48,46 @@ func TestEndedIDsAreBounded(t *testing.T) {
 	}
 }
 
+// What ended ids take is bounded, however long their texts are, and a caller has a quarter of it: it makes the
+// server forget nobody else's. Without tokens there is one caller, which has all of it.
+func TestBytesOfEndedIDsAreBounded(t *testing.T) {
+	set := one(t, 1)
+	if set.ended.limitBytes != MaxEndedBytes {
+		t.Fatalf("the limit is %d", set.ended.limitBytes)
+	}
+	long := strings.Repeat("o", 700)
+	size := (&tombstone{Ended: Ended{ID: BindID("red", "00"), Lease: EndedLease{Owner: BindOwner("red", long)}}}).size()
+	set.ended.limitBytes = 8 * size
+	remembered := func() int { return len(set.ended.all()) }
+	end := func(caller string, n int) {
+		for i := range n {
+			q := req(BindID(caller, fmt.Sprintf("%02d", i)))
+			q.Owner = BindOwner(caller, long)
+			must(t, set, 0, q, "t-0")
+			set.Cancel(0, q.ID)
+		}
+	}
+	end("blu", 1)
+	end("red", 20)
+	if n := remembered(); n != 3 || !set.ended.has(BindID("blu", "00")) || !set.ended.has(BindID("red", "19")) {
+		t.Errorf("of one caller and another %d are remembered", n)
+	}
+	for _, caller := range []string{"c01", "c02", "c03", "c04"} {
+		end(caller, 2)
+	}
+	if n := remembered(); n != 8 || set.ended.has(BindID("red", "19")) {
+		t.Errorf("of many callers %d are remembered", n)
+	}
+	set.Advance(EndedKept)
+	if set.ended.bytes != 0 || len(set.ended.of) != 0 || set.ended.count != 0 {
+		t.Errorf("%d bytes of %d callers count that are forgotten", set.ended.bytes, len(set.ended.of))
+	}
+	end("", 20)
+	if n := remembered(); n != 8 {
+		t.Errorf("without tokens %d are remembered", n)
+	}
+}
+
 // What all callers cancel before it came is bounded, too: who cancelled most has its oldest forgotten.
 func TestUnseenIDsAreBounded(t *testing.T) {
 	set := one(t, 1)

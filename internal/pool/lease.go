@@ -37,6 +37,10 @@ const (
 	// still longer than a copy is under way. If a copy does come later, its grant is
 	// provisional.
 	MaxEnded = 1_000_000
+	// MaxEndedBytes is how much memory ended ids take, as [MaxEnded] of usual ones do, or a fifth of the memory limit
+	// of the process if that is less; beyond it the oldest are forgotten early. One caller has a quarter of it: its
+	// oldest are forgotten first.
+	MaxEndedBytes = 320 << 20
 	// MaxUnseen is how many ids that were cancelled before they came are remembered of one caller;
 	// beyond it that caller's oldest are forgotten early. So a caller that cancels invented ids
 	// makes the server forget nobody else's.

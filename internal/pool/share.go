@@ -1,8 +1,12 @@
 package pool
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
-// Share is how much one caller may have, over all pools and owners. Zero: no bound.
+// Share is how much one caller may have, over all pools and owners. Zero: as much as one pool has at most, however
+// many pools there are.
 type Share struct {
 	Leases  int // that its requests hold or wait for, and names that a lock delay keeps after them
 	Waiters int // of its requests that wait
@@ -53,8 +57,11 @@ func (r *request) leasesWanted() (n int) {
 // checkLeases returns a [ShareError] if r, a new request, asks for more leases than its caller may have.
 // So many of them end when it is taken.
 func (g *ledger) checkLeases(r *request, replaced int) error {
-	u, most := g.usage[CallerOf(r.Owner)], r.Share.Leases
-	if have, asked := u.held+u.wanted-replaced, r.leasesWanted(); most > 0 && have+asked > most {
+	u, asked, most := g.usage[CallerOf(r.Owner)], r.leasesWanted(), cmp.Or(r.Share.Leases, MaxCapacity)
+	if r.Share.Leases == 0 && asked > most {
+		return nil // it is refused, since no pool has so many
+	}
+	if have := u.held + u.wanted - replaced; have+asked > most {
 		return &ShareError{Leases: true, Have: have, Asked: asked, Most: most}
 	}
 	return nil
@@ -62,7 +69,8 @@ func (g *ledger) checkLeases(r *request, replaced int) error {
 
 // checkWaiters returns a [ShareError] if r, which is about to wait, is one more than its caller may have.
 func (g *ledger) checkWaiters(r *request) error {
-	if have, most := g.usage[CallerOf(r.Owner)].waiting, r.Share.Waiters; most > 0 && have >= most {
+	most := cmp.Or(r.Share.Waiters, max(DefaultMaxWaiters, r.pool.MaxWaiters))
+	if have := g.usage[CallerOf(r.Owner)].waiting; have >= most {
 		return &ShareError{Have: have, Asked: 1, Most: most}
 	}
 	return nil

@@ -88,6 +88,36 @@ func usageOf(set *Set) map[string]usage {
 	return all
 }
 
+// Without a share of its own a caller has as much as one pool has at most, however many pools there are. That is
+// so of callers only: without tokens there is none.
+func TestShareWithoutBounds(t *testing.T) {
+	set := with(t, Config{Type: "t", Units: 2 * MaxCapacity}, Config{Type: "u", Names: numbered("u", 1)}, Config{Type: "v", Names: numbered("v", 1), MaxWaiters: DefaultMaxWaiters + 1})
+	ask := func(caller, typ string, count int) Request {
+		return Request{ID: BindID(caller, "r-"+typ), Type: typ, Owner: BindOwner(caller, "o"), Ask: Ask{Count: count}}
+	}
+	for _, caller := range []string{"", "x"} {
+		set.use(BindOwner("x", ""), usage{held: MaxCapacity, waiting: DefaultMaxWaiters})
+		_, err := set.Acquire(0, ask(caller, "u", 1))
+		if refused := errors.As(err, new(*ShareError)); refused != (caller == "x") {
+			t.Errorf("one more lease of %q: %v", caller, err)
+		}
+		if _, err := set.Acquire(0, ask(caller, "v", MaxCapacity+1)); !errors.Is(err, ErrTooMany) {
+			t.Errorf("more than a pool has, of %q: %v", caller, err)
+		}
+		set.use(BindOwner("x", ""), usage{held: -MaxCapacity})
+		_, err = set.Acquire(0, ask(caller, "u", 1))
+		if refused := errors.As(err, new(*ShareError)); refused != (caller == "x") {
+			t.Errorf("one more wait of %q: %v", caller, err)
+		}
+		set.use(BindOwner("x", ""), usage{waiting: -DefaultMaxWaiters})
+	}
+	set.use(BindOwner("x", ""), usage{waiting: DefaultMaxWaiters})
+	must(t, set, 0, ask("x", "v", 1), "v-0")
+	if _, err := set.Acquire(0, Request{ID: BindID("x", "w"), Type: "v", Owner: BindOwner("x", "o")}); err != nil {
+		t.Errorf("where more may wait: %v", err)
+	}
+}
+
 // A name under a lock delay counts to the caller whose lease expired: with a share of one it locks one name.
 func TestShareWithALockDelay(t *testing.T) {
 	set := locking(t, 2)
