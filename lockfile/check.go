@@ -52,7 +52,7 @@ func (in Intent) check() error {
 }
 
 func (g Grant) check() error {
-	return cmp.Or(checkLeases([]Lease{g.Lease}), checkLine("store", g.Store), checkLine("adapter", g.Adapter), checkRequest(g.RequestID), leaseapi.CheckOwner(g.Owner), checkCaller(g.Taker))
+	return cmp.Or(checkLeases([]Lease{g.Lease}), checkProxy(g.Proxy), checkLine("store", g.Store), checkLine("adapter", g.Adapter), checkRequest(g.RequestID), leaseapi.CheckOwner(g.Owner), checkCaller(g.Taker))
 }
 
 func (r SharedRecord) check() error {

@@ -34,7 +34,7 @@ var (
 		"intent": {intentFile{format, Intent{
 			ID: "I", Kind: KindRelease, Request: "R", Handle: "/h", Proxy: "http://p", Type: "t", Count: 1, Owner: "o", PID: 1, Begun: checkAt, Within: "W", Taker: checkTaker, TTL: 1, Store: "s", Left: true, Dead: checkAt,
 		}}},
-		"list": {listDoc{format, []Grant{{Lease: checkLeased[0], Store: "s", Adapter: "d", RequestID: "R", Owner: "o", At: checkAt, Taker: checkTaker}}}},
+		"list": {listDoc{format, []Grant{{Lease: checkLeased[0], Proxy: "http://p", Store: "s", Adapter: "d", RequestID: "R", Owner: "o", At: checkAt, Taker: checkTaker}}}},
 		"shared": {sharedDoc{format, SharedRecord{Name: "n", Boot: "b", Space: "s", Rounds: []Round{{
 			ID: "N", State: RoundHeld, By: 1, Handle: "/h", Type: "t", Count: 1, Items: new(1), Proxy: "http://p", Owner: "o", Token: "k", TokenFile: "/t",
 			TTL: 1, MaxUses: 1, Bound: 1, MaxAge: 1, Leases: checkLeased, Adapter: "d", Units: 1, Unit: "u", RequestID: "R", Taker: checkTaker, Store: "s", Granted: 1, Since: checkAt, ExpiresAt: 1, EndsAt: 1,

@@ -45,7 +45,7 @@ var fileFields = map[string]string{
 		"priority proxy release_at " +
 		"replaces replaces.generation replaces.name replaces.type replaces_of request_id resizes seal shared_list state store taker taker.issuer taker.name terms terms.owner terms.owner_pid terms.owner_space terms.release_after terms.ttl ttl type units variant within",
 	"intent": "begun count dead format handle id kind left owner pid proxy request store taker taker.issuer taker.name ttl_ns type within",
-	"list":   "format grants grants.adapter grants.at grants.generation grants.name grants.owner grants.request_id grants.store grants.taker grants.taker.issuer grants.taker.name grants.type",
+	"list":   "format grants grants.adapter grants.at grants.generation grants.name grants.owner grants.proxy grants.request_id grants.store grants.taker grants.taker.issuer grants.taker.name grants.type",
 	"shared": "boot format name rounds rounds.adapter rounds.bound rounds.by rounds.count rounds.deadline_ns rounds.ends_at_ns " +
 		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
 		"rounds.leases.name rounds.leases.type rounds.lingers rounds.lost rounds.max_age_ns rounds.max_uses rounds.owner rounds.peak " +

@@ -15,7 +15,8 @@ type Grant struct {
 	Adapter   string    `json:"adapter,omitempty"` // as in Record; then there is no generation
 	RequestID string    `json:"request_id,omitempty"`
 	Owner     string    `json:"owner,omitempty"`
-	At        time.Time `json:"at,omitzero"` // when it was acquired
+	At        time.Time `json:"at,omitzero"`     // when it was acquired
+	Proxy     string    `json:"proxy,omitempty"` // URL without a password, of a proxy that told the id of its store
 
 	Taker leaseapi.Caller `json:"taker,omitzero"` // as in Record
 }

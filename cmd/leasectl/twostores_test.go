@@ -38,11 +38,11 @@ func frontOf(t *testing.T, socket string) (url string, at *atomic.Pointer[string
 func TestReleaseToAnotherStore(t *testing.T) {
 	t.Parallel()
 	program := clitest.Build(t, "")
-	a, b := clitest.NewDurableServer(t, program, "--pool", "one=1"), clitest.NewDurableServer(t, program, "--pool", "one=1")
+	a, b := clitest.NewDurableServer(t, program, "--pool", "one=1", "--pool", "many=9"), clitest.NewDurableServer(t, program, "--pool", "one=1", "--pool", "many=9")
 	urlA, _ := frontOf(t, a.Socket)
 	urlB, frontB := frontOf(t, b.Socket)
 	w := clitest.NewBareWorld(t, program)
-	w.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+w.Path("state"), "LEASECTL_OWNER=job-1")
+	w.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+w.Path("state"), "LEASECTL_OWNER=job-1", "SHARED_DIR="+w.Dir)
 	run := func(code int, args ...string) string {
 		t.Helper()
 		cmd := w.Command(args...)
@@ -85,7 +85,28 @@ func TestReleaseToAnotherStore(t *testing.T) {
 		says(run(0, "recover"), "released one-0")
 	}
 
-	run(0, "acquire", "--proxy", urlB, "--type", "one", "--handle", "h")
+	// A single server whose store is new.
+	acquire := func(more ...string) {
+		run(0, append([]string{"acquire", "--proxy", urlB, "--type", "many"}, more...)...)
+	}
+	const counts = " counts as released: the proxy has another store than the one that granted it"
+	for _, name := range []string{"h", "late", "renewed", "again"} {
+		acquire("--handle", name)
+	}
+	acquire("--scope", "test")
+	acquire("--scope", "test", "--handle", "listed")
+	w.Command("exec", "--proxy", urlB, "--type", "many", "--handle", "k", "--", "sh", "-c", "rm k k.json k.lock; kill -9 $PPID; sleep 1").Run()
 	frontB.Store(&a.Socket)
-	says(run(0, "release", "--handle", "h"), "one-0 counts as released: the proxy has another store than the one that granted it")
+	says(run(0, "recover"), counts)
+	says(run(0, "release", "--handle", "h"), "many-0"+counts)
+	says(run(1, "release", "--handle", "late", "--delay", "1s", "--detach"), "put the release off by 1s: lease lost: the proxy has another store")
+	says(run(1, "renew", "--handle", "renewed"), "the proxy has another store")
+	says(run(0, "reacquire", "--handle", "again"), "many-3"+counts)
+	says(run(1, "release", "--scope", "test", "--delay", "1s", "--detach", "--proxy", urlB), "put off by 1s: lease lost: the proxy has another store")
+	says(run(1, "release", "--scope", "test", "--proxy", urlA), "which has another store: name its proxy with --proxy")
+	says(run(0, "release", "--scope", "test", "--proxy", urlB), "many-5"+counts)
+	says(run(0, "release", "--handle", "listed"), "many-5"+counts)
+	if said := run(0, "recover") + run(0, "release", "--scope", "test", "--proxy", urlB); said != "" {
+		t.Error(said)
+	}
 }

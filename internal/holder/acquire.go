@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/internal/holder/cleanup"
+	"github.com/leasectl/leasectl/internal/holder/dial"
 	"github.com/leasectl/leasectl/internal/holder/failpoint"
 	"github.com/leasectl/leasectl/internal/holder/keeper"
 	"github.com/leasectl/leasectl/internal/holder/usage"
@@ -293,9 +294,20 @@ func (l *Lease) recordGrant(ctx context.Context) error {
 	failpoint.Here("names-in-handle")
 	l.sayReplaced(ctx)
 	if list := lockfile.List(l.record.SharedList); list != "" {
-		return list.Append(ctx, l.record.Grants())
+		return list.Append(ctx, grantsFor(l.record))
 	}
 	return nil
+}
+
+// grantsFor returns the leases of a record as they stand in a list, which others may read.
+func grantsFor(r lockfile.Record) []lockfile.Grant {
+	grants := r.Grants()
+	for i := range grants {
+		if dial.IsStoreID(r.Store) {
+			grants[i].Proxy = proxyclient.Redacted(r.Proxy)
+		}
+	}
+	return grants
 }
 
 // sayReplaced ends what is left of the leases that the request has replaced.
@@ -304,7 +316,7 @@ func (l *Lease) sayReplaced(ctx context.Context) {
 		return
 	}
 	if fresh, _ := l.h.Dialer.Settles(l.proxy, l.replaced.Store, l.replaced.Proxy); fresh {
-		l.h.sayFresh(l.replaced)
+		l.h.sayFresh(l.replaced.Describe())
 		l.grant.Stale = nil // what the new store says of them
 	}
 	for _, lost := range l.grant.Stale {

@@ -156,13 +156,20 @@ func namesIn(of []lockfile.Grant) []string { return Named{grants: of}.Names() }
 func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockfile.Grant, delay time.Duration) (released []string, err error) {
 	first := of[0]
 	owner := h.ownerOf(first.Owner)
-	if err := h.Dialer.CheckStore(ctx, p, first.Store, ""); err != nil {
+	fresh, err := h.isFresh(ctx, p, first)
+	switch {
+	case err != nil:
 		return nil, err
+	case fresh && delay > 0:
+		return nil, fmt.Errorf("put off by %s: %w: %s", leaseapi.Duration(delay), proxyclient.ErrLost, otherStore)
+	case fresh:
+		h.sayFresh(strings.Join(namesIn(of), ", "))
 	}
 	var reply leaseapi.ReleaseReply
 	var given []v1.Held
 	began := time.Now()
-	if first.Generation != 0 {
+	if fresh { // there is nothing to ask for
+	} else if first.Generation != 0 {
 		request := leaseapi.ReleaseRequest{Delay: leaseapi.Duration(delay)}
 		for _, g := range of {
 			request.Leases = append(request.Leases, leaseapi.Lease{Name: g.Name, Generation: g.Generation, RequestID: g.RequestID})
@@ -203,6 +210,19 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 		err = errors.Join(err, n.list.Remove(ctx, gone))
 	}
 	return released, err
+}
+
+// isFresh tells whether a single server has another store than it had when it made a grant. It is an error if any other
+// proxy has another store.
+func (h *Holder) isFresh(ctx context.Context, p *v1.Proxy, g lockfile.Grant) (bool, error) {
+	if _, err := h.Dialer.AskStore(ctx, p, g.Store); err != nil {
+		return false, err
+	}
+	recorded := ""
+	if g.Proxy == proxyclient.Redacted(p.Address) {
+		recorded = p.Address
+	}
+	return h.Dialer.Settles(p, g.Store, recorded)
 }
 
 // AllReleased is what [Holder.ReleaseAll] is known to have given back.

@@ -244,8 +244,8 @@ func (h *Holder) sendRelease(ctx context.Context, p *v1.Proxy, handle string, r 
 // otherStore says of a single server that it holds nothing of what a lease's record says.
 const otherStore = "the proxy has another store than the one that granted it"
 
-func (h *Holder) sayFresh(r lockfile.Record) {
-	h.Reporter.Notef("%s counts as released: %s", r.Describe(), otherStore)
+func (h *Holder) sayFresh(what string) {
+	h.Reporter.Notef("%s counts as released: %s", what, otherStore)
 }
 
 // ofStore returns what a reply to the release of a record settles, judged by the store that answered.
@@ -255,7 +255,7 @@ func (h *Holder) ofStore(p *v1.Proxy, r lockfile.Record, reply leaseapi.ReleaseR
 		return leaseapi.ReleaseReply{}, err
 	}
 	if fresh {
-		h.sayFresh(r)
+		h.sayFresh(r.Describe())
 		return leaseapi.ReleaseReply{}, nil
 	}
 	return reply, nil

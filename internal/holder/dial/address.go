@@ -78,7 +78,7 @@ func (a address) String() string {
 // Redacted returns r as it may be printed: without the passwords of proxies, and its seal.
 func Redacted(r lockfile.Record) lockfile.Record {
 	r.Proxy, r.Seal = proxyclient.Redacted(r.Proxy), ""
-	if r.Store != "" && !isStoreID(r.Store) {
+	if r.Store != "" && !IsStoreID(r.Store) {
 		r.Store = proxyclient.Redacted(r.Store)
 	}
 	return r

@@ -219,15 +219,15 @@ func (d *Dialer) DialFor(ctx context.Context, proxy string, r lockfile.Record) (
 		}
 		return p, err
 	}
-	if err := d.CheckStore(ctx, p, r.Store, recorded); err != nil {
+	if err := d.checkStore(ctx, p, r.Store, recorded); err != nil {
 		return nil, err
 	}
 	return p, nil
 }
 
-// CheckStore returns an error if a proxy has another store than a recorded one, of a lease that the proxy
+// checkStore returns an error if a proxy has another store than a recorded one, of a lease that the proxy
 // recorded granted; "" is none.
-func (d *Dialer) CheckStore(ctx context.Context, p *v1.Proxy, store, recorded string) error {
+func (d *Dialer) checkStore(ctx context.Context, p *v1.Proxy, store, recorded string) error {
 	now, err := d.AskStore(ctx, p, store)
 	if err == nil && now != "" && now != store {
 		err = elsewhere("lease", "has another store", recorded, p.Address)
@@ -241,7 +241,7 @@ func (d *Dialer) CheckStore(ctx context.Context, p *v1.Proxy, store, recorded st
 // fresh. It compares the id in the proxy's last answer with the recorded one.
 func (d *Dialer) Settles(p *v1.Proxy, store, recorded string) (fresh bool, err error) {
 	switch now := p.Store(); {
-	case !isStoreID(store) || now == "" || now == store:
+	case !IsStoreID(store) || now == "" || now == store:
 		return false, nil
 	case p.Address == recorded && p.Servers() == 1:
 		return true, nil
@@ -254,7 +254,7 @@ func (d *Dialer) Settles(p *v1.Proxy, store, recorded string) (fresh bool, err e
 // AskStore returns the id of a proxy's store, to compare it with a recorded one; "" if there is
 // nothing to compare.
 func (d *Dialer) AskStore(ctx context.Context, p *v1.Proxy, recorded string) (string, error) {
-	if !isStoreID(recorded) {
+	if !IsStoreID(recorded) {
 		return "", nil
 	}
 	if p.Store() == "" {
@@ -265,8 +265,8 @@ func (d *Dialer) AskStore(ctx context.Context, p *v1.Proxy, recorded string) (st
 	return p.Store(), nil
 }
 
-// isStoreID tells whether store is an id that a proxy told, and not an address.
-func isStoreID(store string) bool { return store != "" && !strings.Contains(store, "://") }
+// IsStoreID tells whether store is an id that a proxy told, and not an address.
+func IsStoreID(store string) bool { return store != "" && !strings.Contains(store, "://") }
 
 // elsewhere is the error for a lease or request that is not of the proxy that was asked.
 func elsewhere(what, why, recorded, asked string) error {
