@@ -253,9 +253,9 @@ func (r *request) keepOrder() []int {
 	return order
 }
 
-// storedFirst is for how many places of a queue the store learns each time that somebody goes ahead of a
-// request of several pools. Of those behind, it learns each whole part: else a grant might write thousands
-// of waiters.
+// storedFirst is for how many places of a queue the store learns what goes ahead of requests of several
+// pools. Of those behind, a restart forgets what it has not learned: else a grant might write thousands of
+// waiters.
 const storedFirst = 10
 
 // pass counts units of p that go ahead of the requests of c to seat. One that has reached its bound
@@ -264,14 +264,12 @@ func (g *ledger) pass(c *class, p *pool, seat *request, units int) {
 	part, i := partOf(units, p.bound()), slices.Index(c.pools, p)
 	last := p.queue[min(storedFirst, len(p.queue))-1]
 	for r := range c.open.before(seat) {
-		before := r.passedInAll()
 		r.passed[i] += part
-		after := r.passedInAll()
-		if after >= overtakenBySeveral*billion {
+		if r.passedInAll() >= overtakenBySeveral*billion {
 			c.open.remove(r)
 			c.put(r)
 		}
-		if !ahead(last, r) || after/billion > before/billion {
+		if !ahead(last, r) {
 			g.noteWaiter(Overtaken, r)
 		}
 	}

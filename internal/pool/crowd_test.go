@@ -139,7 +139,7 @@ func TestGrantsBesideACrowd(t *testing.T) {
 			}
 			return changes
 		}
-		if changes := grants(80); changes > 80*(storedFirst+4)+4*n {
+		if changes := grants(80); changes > 80*(storedFirst+4) {
 			t.Errorf("%d changes while a crowd of %d is overtaken up to its bound", changes, n)
 		}
 		return func() {

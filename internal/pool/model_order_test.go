@@ -196,9 +196,8 @@ func (m *model) overtake(c Change, r *modelRequest, passes [][]*modelRequest) {
 				m.count("overtaken where another pool is kept")
 				continue
 			default:
-				before := other.passedInAll() / 1_000_000_000
-				first := slices.Index(w.pool.queue, other) < 10
-				if !other.pass(w) && !first && other.passedInAll()/1_000_000_000 == before {
+				other.pass(w)
+				if slices.Index(w.pool.queue, other) >= 10 {
 					m.count("overtaken, and not noted")
 					continue
 				}
@@ -220,14 +219,13 @@ func (m *model) overtake(c Change, r *modelRequest, passes [][]*modelRequest) {
 	m.passOn(r.lead())
 }
 
-// pass counts what others get for r, which wants several pools, and says whether they may get no more.
-func (r *modelRequest) pass(w want) (enough bool) {
+// pass counts what others get for r, which wants several pools.
+func (r *modelRequest) pass(w want) {
 	i := slices.IndexFunc(r.wants(), func(own want) bool { return own.pool == w.pool })
 	r.passed[i] += partsOf(w.units, w.pool.most())
-	if enough = r.passedInAll() >= 4_000_000_000; enough {
+	if r.passedInAll() >= 4_000_000_000 {
 		r.pool.m.count("one of several pools overtaken as often as may be")
 	}
-	return enough
 }
 
 // store notes what overtook r.
