@@ -88,7 +88,8 @@ func (b *batch) endStep() {
 //   - the leader of followers that goes: its followers (pool/coalesce.go)
 //   - a name that is asked for or reserved: the free names of its pool (pool/names.go)
 //   - a scrape, a list of pools: the waiters, for the oldest (pool/status.go)
-//   - a page of a pool: its leases, sorted, and its followers (pool/status.go)
+//   - a page of a pool: its leases, sorted, its followers, and those ahead of each waiter of several pools in its
+//     other pools (pool/status.go, estimate.go)
 //   - a release of all that an owner has: all leases and waiters (pool/release.go)
 //   - every ten seconds: all leases, for those of version 1 that end soon (pool/lookup.go)
 //   - a pause, a reservation: the queue of the pool (pool/reason.go)
@@ -96,7 +97,7 @@ func (b *batch) endStep() {
 //   - a stop or a failure: the calls that wait (waiters.go)
 //
 // With 100,000 leases and 10,000 waiters the longest that a job can cause takes some milliseconds: a release
-// of all, and a page.
+// of all, and a page. A page of 10,000 waiters of several pools takes some tens.
 type committer struct {
 	store    store.Store    // nil: in memory
 	election store.Election // nil: this server always leads
