@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/leasectl/leasectl/internal/own"
@@ -15,8 +16,8 @@ import (
 
 // PrivateDir returns the directory to use when the user names dir: dir itself, or a directory
 // of ours inside it. The latter is for a dir that other users can write to, or that is root's
-// when we are not root, such as a volume of a container platform. PrivateDir makes no
-// directory, and does not check whether one can be made: that is the job of [MakeDir].
+// when we are not root, such as a volume of a container platform, and for a state directory that was copied.
+// PrivateDir makes no directory, and does not check whether one can be made: that is the job of [MakeStateDir].
 //
 // If PrivateDir returned dir, and dir was made, PrivateDir(dir) is dir.
 func PrivateDir(dir string) string {
@@ -26,11 +27,15 @@ func PrivateDir(dir string) string {
 	}
 	switch uid := own.OwnerOf(fi).User; {
 	case uid == os.Geteuid() && fi.Mode().Perm()&0o022 == 0:
-		return dir
+		return uncopied(dir)
 	case uid != os.Geteuid() && uid != 0:
 		return dir // its owner could replace what we make there
 	}
-	return filepath.Join(dir, fmt.Sprintf("leasectl-%d", os.Geteuid()))
+	dir = filepath.Join(dir, fmt.Sprintf("leasectl-%d", os.Geteuid()))
+	if fi, err := os.Lstat(dir); err != nil || !fi.IsDir() || own.OwnerOf(fi).User != os.Geteuid() {
+		return dir
+	}
+	return uncopied(dir)
 }
 
 // MakeDir makes the directory at path, with mode 0700, if it is missing; its parent must exist.
@@ -44,8 +49,12 @@ func MakeDir(path string) error {
 	}
 	fi, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
+		stateKeys.Delete(path) // of a directory that was removed
 		// The directory is checked below, also if another process made it first.
-		if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		umask := syscall.Umask(0o077) // which may take the owner's rights away
+		err = os.Mkdir(path, 0o700)
+		syscall.Umask(umask)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("make directory: %w", err)
 		}
 		fi, err = os.Lstat(path)
@@ -69,21 +78,29 @@ func MakeDir(path string) error {
 	return nil
 }
 
-// MakeStateDir is [MakeDir] for the state directory. Its error names the variable that sets another.
+// MakeStateDir is [MakeDir] for the state directory, and makes its key. Its error names the variable that sets
+// another.
 func MakeStateDir(dir string) error {
-	if err := MakeDir(dir); err != nil {
+	err := MakeDir(dir)
+	if err == nil {
+		err = makeStateKey(dir)
+	}
+	if err != nil {
 		return stateDirError(err)
 	}
 	return nil
 }
 
-// CheckStateDir is [MakeStateDir] if the directory exists. If not, there is no state, which is no
-// error.
+// CheckStateDir returns an error if the state directory exists and cannot be used. If it is missing, there is no
+// state, which is no error.
 func CheckStateDir(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return MakeStateDir(dir)
+	if err := MakeDir(dir); err != nil {
+		return stateDirError(err)
+	}
+	return nil
 }
 
 func stateDirError(err error) error {

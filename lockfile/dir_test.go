@@ -56,6 +56,43 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
+// A copy of a state directory, and one that no leasectl made, are not used; a directory that was moved is.
+func TestCopiedStateDir(t *testing.T) {
+	in := t.TempDir()
+	made, moved := filepath.Join(in, "made"), filepath.Join(in, "moved")
+	ok(t, MakeStateDir(made))
+	if got := PrivateDir(made); got != made {
+		t.Errorf("that which was made is %s", got)
+	}
+	key, err := os.ReadFile(string(keyCell(made)))
+	ok(t, err)
+	ok(t, os.Rename(made, moved))
+	if got := PrivateDir(moved); got != moved {
+		t.Errorf("that which was moved is %s", got)
+	}
+	for _, name := range []string{"copied", "forged", "broken"} {
+		dir := filepath.Join(in, name)
+		ok(t, os.Mkdir(dir, 0o700))
+		switch name {
+		case "copied":
+			ok(t, os.WriteFile(string(keyCell(dir)), key, 0o600))
+		case "forged":
+			ok(t, os.Mkdir(filepath.Join(dir, "intents"), 0o700))
+		case "broken":
+			ok(t, os.WriteFile(string(keyCell(dir)), []byte("{}\n"), 0o600))
+		}
+		got := PrivateDir(dir)
+		if filepath.Dir(got) != dir {
+			t.Errorf("%s is used", name)
+		}
+		ok(t, MakeStateDir(got))
+		stateKeys.Clear() // as in another process
+		if again := PrivateDir(dir); again != got || PrivateDir(got) != got {
+			t.Errorf("%s is %s, and then %s", name, got, again)
+		}
+	}
+}
+
 func TestMakeDir(t *testing.T) {
 	type test struct {
 		name string

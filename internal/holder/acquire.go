@@ -119,7 +119,7 @@ func (h *Holder) queuedRecord(ctx context.Context, r Request, proxy string) lock
 	if terms.OwnerPID != 0 {
 		terms.OwnerSpace = keeper.Space()
 	}
-	return h.Dialer.Seal(ctx, lockfile.Record{
+	return h.Dialer.Seal(lockfile.Record{
 		State:      lockfile.HandleQueued,
 		RequestID:  rand.Text(),
 		Owner:      h.ownerOf(r.Owner),

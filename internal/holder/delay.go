@@ -130,7 +130,7 @@ func (h *Holder) adopt(ctx context.Context, handle lockfile.Handle, r lockfile.R
 		adopted.Owner = held.Owner
 		adopted.Leases = append(adopted.Leases, lockfile.Lease{Name: l.Name, Generation: held.Generation})
 	}
-	adopted = h.Dialer.Seal(ctx, adopted)
+	adopted = h.Dialer.Seal(adopted)
 	err = handle.Update(ctx, func(tx *lockfile.Tx) error {
 		if !tx.Record.SameGrant(r) {
 			return ErrReplaced

@@ -70,7 +70,7 @@ func (l *Lease) requestAnew(ctx context.Context) error {
 	defer cancel()
 	old, next := l.record.RequestID, l.record
 	next.RequestID = rand.Text()
-	next = l.h.Dialer.Seal(ctx, next)
+	next = l.h.Dialer.Seal(next)
 	if err := l.h.Journal.Begin(ctx, next.Intent(next.RequestID, l.kind, l.handle.Path())); err != nil {
 		return err
 	}

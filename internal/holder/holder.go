@@ -59,7 +59,7 @@ type Holder struct {
 	Keepers  *keeper.Keepers
 }
 
-// New returns a Holder. It opens no file and no connection. [Holder.Close] ends those that calls open, if
+// New returns a Holder. It reads the key of the state directory at most, and opens no connection. [Holder.Close] ends those that calls open, if
 // the process goes on without it.
 func New(o Options) *Holder {
 	owner := o.JobOwner

@@ -232,7 +232,7 @@ func (s *settling) proxyFor(ctx context.Context, r lockfile.Record) (*v1.Proxy, 
 // withdraw releases the leases of a request, or ends its wait, by the request's id. The error is
 // [errors.ErrUnsupported] if it is not known which leases the request got.
 func (s *settling) withdraw(ctx context.Context, in lockfile.Intent) (released []string, err error) {
-	r := s.h.Dialer.Seal(ctx, lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Store: in.Store, Ask: leaseapi.Ask{Count: in.Count}})
+	r := s.h.Dialer.Seal(lockfile.Record{RequestID: in.Request, Owner: in.Owner, Proxy: in.Proxy, Store: in.Store, Ask: leaseapi.Ask{Count: in.Count}})
 	p, err := s.proxyFor(ctx, r)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func TestSettleBesideALockedHandle(t *testing.T) {
 			State: lockfile.HandleHeld, RequestID: "R-" + name, Owner: "job-1", Ask: leaseapi.Ask{Type: "t", Count: 1}, Proxy: w.Proxy.URL,
 			Leases: []lockfile.Lease{{Name: name, Generation: uint64(i + 1)}}, AcquiredAt: time.Now(),
 		}
-		r = w.Dialer.Seal(t.Context(), r)
+		r = w.Dialer.Seal(r)
 		w.Write(handle, r)
 		if err := w.Journal.Begin(t.Context(), r.Intent(name, kind, handle.Path())); err != nil {
 			t.Fatal(err)

@@ -1,12 +1,9 @@
 package dial
 
 import (
-	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 
 	"github.com/leasectl/leasectl/lockfile"
@@ -16,57 +13,29 @@ import (
 // A handle may come from a stranger: in a checkout, an artifact, a directory that steps share. Its
 // record names a proxy, and what is sent there has the user's token, and a list, from which lines are
 // removed. So a record counts as ours only if it has the seal of the state directory: the sum of its
-// request id, its proxy and its list under a key that the state directory keeps. A seal needs no file of
+// request id, its proxy and its list under the key of the state directory. A seal needs no file of
 // its own, and so leaves none.
-
-// sealKey is the content of the cell with the key.
-type sealKey struct {
-	Key []byte `json:"key"`
-}
-
-// Check implements [lockfile.Checked].
-func (k sealKey) Check() error {
-	if len(k.Key) == 0 {
-		return errors.New("it has no key")
-	}
-	return nil
-}
-
-func (d *Dialer) keyCell() lockfile.Cell { return lockfile.CellIn(d.stateDir, "key") }
 
 // Seal returns r with the seal of the state directory. Without a key, as on a full disk, r has no seal, and
 // counts as anybody's record.
-func (d *Dialer) Seal(ctx context.Context, r lockfile.Record) lockfile.Record {
-	key, err := d.makeKey(ctx)
+func (d *Dialer) Seal(r lockfile.Record) lockfile.Record {
+	key, err := lockfile.StateKey(d.stateDir)
+	if key == nil && err == nil {
+		if err = lockfile.MakeStateDir(d.stateDir); err == nil {
+			key, err = lockfile.StateKey(d.stateDir)
+		}
+	}
 	if err != nil {
 		d.report.Debugf("the record gets no seal: %v", err)
 		r.Seal = ""
 		return r
 	}
-	r.Seal = key.sum(r)
+	r.Seal = sealOf(key, r)
 	return r
 }
 
-// makeKey returns the key, and makes one if there is none.
-func (d *Dialer) makeKey(ctx context.Context) (key sealKey, err error) {
-	if found, err := d.keyCell().Read(&key); found || err != nil {
-		return key, err
-	}
-	if err := lockfile.MakeStateDir(d.stateDir); err != nil {
-		return key, err
-	}
-	err = d.keyCell().Update(ctx, func(tx *lockfile.CellTx) error {
-		if found, err := tx.Value(&key); found || err != nil {
-			return err
-		}
-		key.Key = []byte(rand.Text())
-		return tx.Set(key)
-	})
-	return key, err
-}
-
-func (k sealKey) sum(r lockfile.Record) string {
-	sum := hmac.New(sha256.New, k.Key)
+func sealOf(key []byte, r lockfile.Record) string {
+	sum := hmac.New(sha256.New, key)
 	sum.Write([]byte(r.RequestID + "\x00" + r.Proxy + "\x00" + r.SharedList))
 	return hex.EncodeToString(sum.Sum(nil))
 }
@@ -81,12 +50,11 @@ func (d *Dialer) knows(proxy string) bool {
 
 // Sealed tells whether r has the seal of the state directory.
 func (d *Dialer) Sealed(r lockfile.Record) bool {
-	var key sealKey
 	if r.Seal == "" {
 		return false
 	}
-	found, err := d.keyCell().Read(&key)
-	return err == nil && found && hmac.Equal([]byte(r.Seal), []byte(key.sum(r)))
+	key, err := lockfile.StateKey(d.stateDir)
+	return err == nil && key != nil && hmac.Equal([]byte(r.Seal), []byte(sealOf(key, r)))
 }
 
 // Own returns r as a file of the state directory may have it: with the proxy that the user named, if r

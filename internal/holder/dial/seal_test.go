@@ -17,7 +17,7 @@ func (quiet) Debugf(string, ...any) {}
 func TestRecorded(t *testing.T) {
 	const ours, theirs = "http://ours.test", "http://theirs.test"
 	state := filepath.Join(t.TempDir(), "state") // which is ours alone, whatever the umask is
-	sealed := New(Options{}, state, quiet{}).Seal(t.Context(), lockfile.Record{RequestID: "id", Proxy: theirs})
+	sealed := New(Options{}, state, quiet{}).Seal(lockfile.Record{RequestID: "id", Proxy: theirs})
 	if sealed.Seal == "" {
 		t.Fatal("no seal")
 	}

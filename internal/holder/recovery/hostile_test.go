@@ -249,7 +249,7 @@ func (s *scene) writeHandle(r lockfile.Record) string {
 func (s *scene) writeOwnHandle() string {
 	s.w.T.Helper()
 	h := s.handle("state/lease-1")
-	s.w.Write(h, s.holder.Dialer.Seal(s.w.T.Context(), s.waiting(lockfile.HandleReleasing)))
+	s.w.Write(h, s.holder.Dialer.Seal(s.waiting(lockfile.HandleReleasing)))
 	return h.Path() + ".json"
 }
 

@@ -39,7 +39,7 @@ func (l lease) join(r lockfile.Round, p holder.Part) *holder.Lease {
 
 // recordOf returns the record of the handle of a round.
 func (l lease) recordOf(r lockfile.Round) lockfile.Record {
-	return l.h.Dialer.Seal(context.Background(), lockfile.Record{
+	return l.h.Dialer.Seal(lockfile.Record{
 		State: lockfile.HandleHeld, RequestID: r.RequestID, Owner: r.Owner, Ask: leaseapi.Ask{Type: r.Type, Count: r.Count},
 		Proxy: r.Proxy, TTL: r.Granted, Leases: r.Leases, Adapter: r.Adapter, AcquiredAt: r.Since, Taker: r.Taker, Store: r.Store,
 	})
