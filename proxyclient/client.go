@@ -184,15 +184,25 @@ func dialer() *net.Dialer {
 
 // dialSocket returns a dial function that always connects to the socket at path.
 func dialSocket(path string, revive func(context.Context) error) dialFunc {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+	dial := func(ctx context.Context) (net.Conn, error) {
 		conn, err := dialer().DialContext(ctx, "unix", path)
+		if err == nil {
+			if err = checkPeer(conn, path); err != nil {
+				conn.Close()
+				return nil, Hopeless(err)
+			}
+		}
+		return conn, err
+	}
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		conn, err := dial(ctx)
 		if revive == nil || !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist) {
 			return conn, err
 		}
 		if failed := revive(ctx); failed != nil {
 			return nil, failed
 		}
-		return dialer().DialContext(ctx, "unix", path)
+		return dial(ctx)
 	}
 }
 

@@ -35,7 +35,7 @@ var mayImport = map[string][]string{
 	"leaseapi":          {},
 	"lockfile":          {"own", "leaseapi"},
 	"pool":              {"leaseapi"},
-	"proxyclient":       {"leaseapi", "suspend"},
+	"proxyclient":       {"leaseapi", "own", "suspend"},
 	"proxyserver":       {"leaseapi", "pool", "proxyserver/auth", "proxyserver/connlimit", "proxyserver/eventlog", "proxyserver/idle", "proxyserver/metrics", "proxyserver/past", "proxyserver/store", "proxyserver/ui", "suspend"},
 	"suspend":           {},
 	"scripts":           {},

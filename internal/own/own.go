@@ -108,6 +108,31 @@ func File(path string) error {
 	return nil
 }
 
+// Peer returns an error if a process of another user, who is not root, listens on a socket, unless nobody else can put a
+// socket there: from the socket's directory up, each one is only that user's to write to, until one that is only
+// ours or root's.
+func Peer(socket string, user int) error {
+	if Ours(Owner{User: user}) {
+		return nil
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(socket))
+	for ; err == nil; dir = filepath.Dir(dir) {
+		var info fs.FileInfo
+		if info, err = os.Stat(dir); err != nil {
+			break
+		}
+		owner := OwnerOf(info)
+		if aloneWrites(info) && (Ours(owner) || dir == "/") {
+			return nil
+		}
+		if !aloneWrites(info) || owner.User != user {
+			return fmt.Errorf("user %d listens on socket %s, this is user %d, and others can write to %s: run the proxy as this user or root, or put its socket into a directory that only user %[1]d can write to",
+				user, filepath.Base(socket), os.Geteuid(), dir)
+		}
+	}
+	return err
+}
+
 // walker follows a path, link by link.
 type walker struct {
 	adopts bool  // it may lead through directories and links of one other user

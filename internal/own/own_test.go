@@ -181,3 +181,31 @@ func TestDirectoryThatWasReplaced(t *testing.T) {
 		t.Error("accepted")
 	}
 }
+
+// Who listens on a socket is ours or root's, or has its directory for himself.
+func TestPeer(t *testing.T) {
+	needRoot(t)
+	p := place{t, t.TempDir()}
+	for _, d := range []struct {
+		name string
+		user int
+		mode fs.FileMode
+	}{
+		{"run", 0, 0o755}, {"run/service", stranger, 0o755}, {"run/service/deep", stranger, 0o755}, {"run/of", third, 0o755},
+		{"tmp", 0, 0o777 | fs.ModeSticky}, {"tmp/service", stranger, 0o755}, {"tmp/ours", 0, 0o755}, {"open", stranger, 0o777},
+	} {
+		p.dir(d.name, d.user, d.mode)
+	}
+	for dir, accepted := range map[string]bool{
+		"run": true, "run/service": true, "run/service/deep": true, "run/of": false,
+		"tmp": false, "tmp/service": false, "tmp/ours": true, "open": false, "missing": false,
+	} {
+		socket := p.path(dir + "/s")
+		if err := Peer(socket, stranger); (err == nil) != accepted {
+			t.Errorf("%s: %v", dir, err)
+		}
+		if err := Peer(socket, 0); err != nil {
+			t.Errorf("%s: of root: %v", dir, err)
+		}
+	}
+}
