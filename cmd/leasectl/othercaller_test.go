@@ -280,3 +280,34 @@ func TestLeasesOfOtherCallers(t *testing.T) {
 		})
 	}
 }
+
+// A shared lease that commands use is joined with the token that began it only: another one is refused with a word, also if it
+// is the same caller's, and changes nothing of the lease.
+func TestSharedLeaseOfOtherTokens(t *testing.T) {
+	t.Parallel()
+	w := newCallersWorld(t, "t0-0=1")
+	w.start(true)
+	c := cell{w, "t0-0"}
+	user := make(chan string)
+	go func() {
+		code, said := c.run("alice", `leasectl exec --type $T --shared S -- sh -c 'until [ -e stop ]; do sleep 0.05; done'`)
+		user <- fmt.Sprint(code, "\n", said)
+	}()
+	w.Await("alice's lease", func() bool { return w.held(c.typ) })
+	for _, token := range []string{"alice", "alice-2", "bob", "carol", ""} {
+		code, said := c.run(token, `leasectl exec --type $T --shared S -- true`)
+		if token == "alice" && code != 0 || token != "alice" && (code != exitUsage || !strings.Contains(said, `shared lease "S": its round was begun with the token`)) {
+			t.Errorf("%s: exit code %d\n%s", token, code, said)
+		}
+	}
+	if !w.held(c.typ) {
+		t.Error("the lease has ended")
+	}
+	w.write(c.typ+"/stop", "")
+	if said := <-user; !strings.HasPrefix(said, "0\n") {
+		t.Error(said)
+	}
+	if code, left := c.run("carol", `leasectl recover; ls state/intents`); code != 0 || strings.TrimSpace(left) != "" || w.held(c.typ) {
+		t.Errorf("left: %d %s, held: %t", code, left, w.held(c.typ))
+	}
+}
