@@ -1,0 +1,131 @@
+package campaign
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/proxyclient"
+)
+
+// callersAuth lets in alice, who takes leases and has two tokens; bob, who sees all pools; and carol, who sees other only.
+const callersAuth = `tokens:
+- {name: alice, secret_file: alice.token}
+- {name: alice, secret_file: alice-2.token}
+- {name: bob, secret_file: bob.token}
+- {name: carol, secret_file: carol.token, pools: [other]}
+`
+
+// writeCallers writes the file of callersAuth and its tokens into a folder, and returns the path of the file.
+func writeCallers(t *testing.T, dir string) string {
+	t.Helper()
+	files := map[string]string{"auth.yaml": callersAuth}
+	for _, token := range []string{"alice", "alice-2", "bob", "carol"} {
+		files[token+".token"] = token + "-secret-0123456789\n"
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "auth.yaml")
+}
+
+// A leader dies, and at once somebody gives back what alice took on the same machine: with her other token it ends, with
+// that of carol, who does not see her pool, it stays, and so do its traces: alice gives it back afterwards. It is what
+// TestLeasesOfOtherCallers asserts with one server.
+func TestFailoverOfOtherCallers(t *testing.T) {
+	t.Parallel()
+	const killed = `leasectl exec --type $T --parent-death KILL --handle h -- sh -c '"$LEASECTL" renew --handle "$LEASECTL_HANDLE" && kill -KILL $PPID; exec sleep 100' 2>/dev/null; true`
+	ops := []struct {
+		name, take, act, settle string
+		quiet                   bool // carol's act succeeds, although it leaves the lease alone
+	}{
+		{"release by handle", `leasectl acquire --type $T --handle h`, `leasectl release --handle h`, `leasectl release --handle h`, false},
+		{"release by name", `leasectl acquire --type $T --handle h`, `leasectl release --names $T-0`, `leasectl release --handle h`, false},
+		{"release by list", `leasectl acquire --type $T --scope test`, `leasectl release --scope test`, `leasectl release --scope test`, false},
+		{"release of all", `leasectl acquire --type $T --handle h --owner $T`, `leasectl release --all --owner $T`, `leasectl release --handle h`, true},
+		{"reacquire", `leasectl acquire --type $T --handle h`, `leasectl reacquire --type other --handle h`, `leasectl release --handle h`, false},
+		{"recover after a killed exec", killed, `leasectl recover`, `leasectl recover`, false},
+		{"acquire after a killed exec", killed, `leasectl acquire --type other; leasectl acquire --type other`, `leasectl recover`, true},
+	}
+	w := newBareWorld(t, clitest.Build(t, ""))
+	t.Cleanup(w.NoneLeft)
+	serve := []string{"--auth", writeCallers(t, w.Dir), "--pool", "other=100"}
+	tokens := []string{"alice-2", "carol"}
+	for op := range ops {
+		for _, token := range tokens {
+			serve = append(serve, "--pool", fmt.Sprintf("t%d-%s=1", op, token))
+		}
+	}
+	r := startReplicas(t, w.Program, onEtcd(etcdtest.Start(t, 1)), 1, serve...)
+	first := r.leader()
+	client, err := proxyclient.New(proxyclient.Options{URL: r.list(), TokenFile: w.Path("alice.token")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	held := func(typ string) bool {
+		pools, err := client.Pools(context.Background())
+		for _, p := range pools {
+			if p.Type == typ {
+				return p.InUse > 0
+			}
+		}
+		t.Errorf("%s: %v", typ, err)
+		return false
+	}
+	run := func(token, typ, script string) (code int, said string) {
+		dir := w.Path(typ)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Error(err)
+		}
+		cmd := exec.Command("sh", "-c", `leasectl() { "$LEASECTL" "$@"; }; `+script)
+		cmd.Dir = dir
+		cmd.Env = append(os.Environ(), "LEASECTL="+w.Program, "T="+typ, "LEASECTL_STATE_DIR="+dir+"/state", "SHARED_DIR="+dir, "LEASECTL_OWNER=job-1",
+			"LEASE_PROXY_SERVER_URL="+r.list(), "LEASECTL_TOKEN_FILE="+w.Path(token+".token"))
+		out, err := cmd.CombinedOutput()
+		return clitest.ExitCode(err), string(out)
+	}
+	each := func(do func(op int, token, typ string)) {
+		var all sync.WaitGroup
+		for op := range ops {
+			for _, token := range tokens {
+				all.Go(func() { do(op, token, fmt.Sprintf("t%d-%s", op, token)) })
+			}
+		}
+		all.Wait()
+	}
+	each(func(op int, token, typ string) {
+		if code, said := run("alice", typ, ops[op].take); code != 0 || !held(typ) {
+			t.Errorf("%s: alice: %d\n%s", ops[op].name, code, said)
+		}
+	})
+	first.kill()
+	each(func(op int, token, typ string) {
+		ends, o := token == "alice-2", ops[op]
+		code, said := run(token, typ, o.act)
+		if code == exitUnreachable { // on a slow machine
+			r.leader()
+			code, said = run(token, typ, o.act)
+		}
+		if (code == 0) != (ends || o.quiet) || held(typ) == ends || !ends && strings.Contains(said, "released "+typ) {
+			t.Errorf("%s with the token of %s: exit code %d, held: %t\n%s", o.name, token, code, held(typ), said)
+		}
+		if !ends {
+			if code, said := run("alice", typ, o.settle); code != 0 || held(typ) {
+				t.Errorf("%s: alice cannot give it back: exit code %d, held: %t\n%s", o.name, code, held(typ), said)
+			}
+		}
+		if code, left := run("alice", typ, `leasectl recover >/dev/null; ls state/intents`); code != 0 || strings.TrimSpace(left) != "" {
+			t.Errorf("%s: left: %d %s", o.name, code, left)
+		}
+	})
+}
