@@ -33,10 +33,9 @@
 //
 // # Use
 //
-// The examples acquire, renew and release a lease, wait for one, and ask several servers.
-//
-// A grant of leasectl's server ends after 30 seconds unless a first renewal
-// confirms it: see [Client.Renew], or [Heartbeat] for the loop.
+// [Client.Hold] is the whole life of a lease around a function. Its parts are [Client.Acquire],
+// [Heartbeat] and [Client.Release]: a grant of leasectl's server ends after 30 seconds unless a first
+// renewal confirms it.
 //
 // Every call blocks until it has a result or its context ends. Calls honour
 // http_proxy, https_proxy and no_proxy, and follow no redirects.

@@ -27,8 +27,7 @@ func startProxy() (url string, stop func()) {
 	}
 }
 
-// A program takes a lease, renews it while it works, and gives it back. If the lease is lost, it
-// stops working.
+// A program holds a lease while it works. If the lease is lost, its work is told to stop.
 func Example() {
 	url, stop := startProxy()
 	defer stop()
@@ -39,42 +38,15 @@ func Example() {
 		return
 	}
 	defer client.Close()
-
-	ctx := context.Background()
-	grant, err := client.Acquire(ctx, proxyclient.Request{Ask: leaseapi.Ask{Type: "install", Count: 1}, Owner: "job-1", TTL: 5 * time.Minute, Wait: time.Hour})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("got", grant.Leases[0].Name)
-
-	work, done := context.WithCancelCause(ctx)
-	confirmed := make(chan struct{}) // the first renewal confirms the grant
-	confirm := sync.OnceFunc(func() { close(confirmed) })
-	heartbeat := proxyclient.Heartbeat{
-		Client: client, Leases: grant.Leases, Deadline: grant.Deadline(), TTL: grant.TTL, Margin: 10 * time.Second,
-		OnRenew: func(proxyclient.Renewal) { confirm() },
-	}
-	var beats sync.WaitGroup
-	beats.Go(func() { done(heartbeat.Run(work)) })
-	select {
-	case <-confirmed:
-		fmt.Println("works")
-	case <-work.Done():
-		fmt.Println("lost:", context.Cause(work))
-	}
-	done(nil)
-	beats.Wait()
-
-	// Also if ctx has ended: otherwise nobody has the lease until its TTL is over.
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	reply, err := client.Release(last, proxyclient.Releasing(grant.Leases, "job-1"))
-	fmt.Println("released", reply.Released, err)
+	request := proxyclient.Request{Ask: leaseapi.Ask{Type: "install", Count: 1}, Owner: "job-1"}
+	err = client.Hold(context.Background(), request, func(ctx context.Context, g *proxyclient.Grant) error {
+		fmt.Println("works with", g.Leases[0].Name)
+		return ctx.Err()
+	})
+	fmt.Println("done:", err)
 	// Output:
-	// got install-0
-	// works
-	// released [install-0] <nil>
+	// works with install-0
+	// done: <nil>
 }
 
 // Servers that share their leases are one proxy: the client finds the one that answers.
