@@ -302,7 +302,7 @@ func TestJournalRemove(t *testing.T) {
 func TestJournalOutlived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taker := leaseapi.Caller{Name: "alice", Issuer: "https://ci"}
-		es := Entries{StateDir: t.TempDir()}
+		es := Entries{StateDir: filepath.Join(t.TempDir(), "state")}
 		for id, ttl := range map[string]time.Duration{"long": time.Hour, "short": 10 * time.Second, "unanswered": 0} {
 			ok(t, es.Begin(t.Context(), Intent{ID: id, Request: id, Kind: KindExec, Handle: "/h"}))
 			if ttl > 0 {
