@@ -88,7 +88,7 @@ nightly: ## campaigns at length, and every target of a release: hours; needs wha
 	$(GO) test -count=1 -timeout 2h ./internal/pool -run 'TestSimulation|TestCoalesceExhaustively' -steps 2000000
 	$(GO) test -count=1 -timeout 2h ./internal/proxyserver -run '^TestCampaign$$' -kills 1000
 	$(GO) test -count=1 -timeout 8h -parallel 6 ./cmd/leasectl/campaign -run 'Campaign$$|^TestRaces$$|^TestParentDeath$$|^TestServices$$' -exec-rounds 1000 -service-commands 1000 -race-rounds 2000 \
-	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -order-jobs 1000 -locks-jobs 2000 -storm-for 5m -storm-clients 64 -strangers-for 1m -callers-for 1m -failover-rounds 100 -ways-rounds 100
+	  -kill-rounds 100 -shared-commands 10000 -coalesce-arrivals 1000 -order-jobs 1000 -locks-jobs 2000 -storm-for 5m -storm-clients 64 -strangers-for 1m -callers-for 1m -failover-rounds 100 -ways-rounds 100 -identities-rounds 1000
 	$(MAKE) bench ROW=million
 	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m ./internal/proxyserver/store/etcd/...
 	TEST_ETCD=built CGO_ENABLED=1 $(GO) run ./scripts/runtests -race -parallel 16 -timeout 40m -run 'Failover|HandOver' ./cmd/leasectl/campaign

@@ -174,6 +174,9 @@ func ParseURL(s string) (*url.URL, error) {
 		return nil, ErrURL // the error of url.Parse repeats s
 	}
 	web := (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != ""
+	if u.Scheme == "unix" {
+		normalizePath(u)
+	}
 	socket := u.Scheme == "unix" && u.Host == "" && u.User == nil && len(u.Path) > 1
 	switch {
 	case !web && !socket:
@@ -194,6 +197,15 @@ func commaAfterUser(s string) bool {
 	_, rest, _ := strings.Cut(s, "://")
 	authority, _, _ := strings.Cut(rest, "/")
 	return strings.Contains(rest[strings.LastIndexByte(authority, '@')+1:], ",")
+}
+
+// normalizePath drops from the path of a socket what changes nothing. The parent of a link is not that of its path, so .. stays.
+func normalizePath(u *url.URL) {
+	if !strings.HasPrefix(u.Path, "/") {
+		return
+	}
+	parts := slices.DeleteFunc(strings.Split(u.Path, "/"), func(part string) bool { return part == "" || part == "." })
+	u.Path, u.RawPath = "/"+strings.Join(parts, "/"), ""
 }
 
 // normalizeHost gives the host and port of u the form that all their spellings have in common.

@@ -2,7 +2,7 @@
 // afterwards from outside: by the log of the proxy, the files that are left, and what the commands
 // said.
 //
-// A campaign (storm, order, locks, coalesce, shared, exec, failover, ways, races, parent death) draws what it
+// A campaign (storm, order, locks, coalesce, shared, exec, failover, ways, races, parent death, identities) draws what it
 // does from a seed, which is in its log, and has flags that make it longer: make nightly runs them
 // at length. The tests of failpoints kill each operation at each place that the source names. The
 // oracle of a test stands in the file of the test, or in the file beside it: orderOracle, heldModel

@@ -29,6 +29,8 @@ func TestSameProxy(t *testing.T) {
 		{"http://ci:a,b@h", "http://ci:x,b@h", false},
 		{"http://ci:a,b@h,http://g", "http://g", true},
 		{"unix:///s/a,b", "unix:///s/a,c", false},
+		{"unix:///s//./a", "unix:////s/a", true}, // they were two
+		{"unix:///s/../a", "unix:///a", false},   // s may be a link
 		{"http://H:80", "http://h", true},
 	} {
 		if same := Same(name(tt.a), name(tt.b)); same != tt.same {
