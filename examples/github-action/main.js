@@ -1,12 +1,15 @@
 // Takes the lease. post.js is told of the directory before the lease is asked for: it cleans
 // up after a job that is cancelled while it waits, too.
 'use strict';
-const { mkdtempSync, writeFileSync } = require('fs');
+const { mkdtempSync, statSync, writeFileSync } = require('fs');
+const os = require('os');
 const path = require('path');
 const { input, put, say, handleIn, tokenIn, leasectl } = require('./lease.js');
 
 async function main() {
-  const directory = mkdtempSync(path.join(process.env.RUNNER_TEMP, 'lease-')); // mode 0700
+  // In a container this is root, and RUNNER_TEMP the runner's, who could put another directory in the place of ours.
+  const temp = statSync(process.env.RUNNER_TEMP).uid === process.getuid() ? process.env.RUNNER_TEMP : os.tmpdir();
+  const directory = mkdtempSync(path.join(temp, 'lease-')); // mode 0700
   put('GITHUB_STATE', 'directory', directory);
   if (input('token')) writeFileSync(tokenIn(directory), `${input('token')}\n`, { mode: 0o600 });
 

@@ -81,7 +81,7 @@ func TestActionMetadata(t *testing.T) {
 	}
 	if m := regexp.MustCompile(`require\('([^.'][^']*)'\)`).FindAllStringSubmatch(scripts, -1); len(m) > 0 {
 		for _, m := range m {
-			if !slices.Contains([]string{"child_process", "crypto", "fs", "path"}, m[1]) {
+			if !slices.Contains([]string{"child_process", "crypto", "fs", "os", "path"}, m[1]) {
 				t.Errorf("%s is no part of node", m[1])
 			}
 		}
@@ -226,6 +226,21 @@ func TestAction(t *testing.T) {
 		r := newRunner(t, inputs("proxy", ""))
 		r.main(0)
 		r.post()
+	})
+	t.Run("runs as root in a container of another user's runner", func(t *testing.T) {
+		if os.Getuid() != 0 {
+			t.Skip("only root can give a directory to another user")
+		}
+		r := newRunner(t, inputs())
+		if err := os.Chown(filepath.Join(r.dir, "temp"), 4711, 4711); err != nil {
+			t.Fatal(err)
+		}
+		r.main(0)
+		if s.inUse("install") != 1 {
+			t.Error("it has no lease")
+		}
+		r.post()
+		s.awaitIdle("install")
 	})
 	t.Run("says what is missing without leasectl", func(t *testing.T) {
 		r := newRunner(t, inputs())
