@@ -94,6 +94,10 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := set.read(ctx, o); err != nil {
 		return err
 	}
+	if o.onlyCheck {
+		set.log("the settings are good", o)
+		return nil
+	}
 	end := local.NewEnd(o.localOf)
 	if o.localOf != "" {
 		defer end.Close() // after done has closed the socket
@@ -121,7 +125,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	for _, l := range listeners {
 		log.Info(fmt.Sprintf("listening on %s (process %d)", o.urlOf(l), os.Getpid()))
 	}
-	set.logStart(o)
+	set.log("serving", o)
 	a.messages.flush() // others may look for the address as soon as we serve
 	if o.localOf != "" {
 		process.Ready(nil)

@@ -26,6 +26,7 @@ type serveOptions struct {
 	maxWait   time.Duration
 	aging     time.Duration
 	insecure  bool
+	onlyCheck bool
 	host      []string
 	tlsCert   string
 	tlsKey    string
@@ -47,6 +48,7 @@ func (o *serveOptions) bind(flags *pflag.FlagSet) {
 	flags.StringVar(&o.tlsCert, "tls-cert", "", "PEM file with the certificate for https, and those up to its authority")
 	flags.StringVar(&o.tlsKey, "tls-key", "", "PEM file with the certificate's key")
 	flags.BoolVar(&o.insecure, "insecure", false, "allow an address other than loopback without tokens and TLS: everybody who reaches it can take and end leases")
+	flags.BoolVar(&o.onlyCheck, "check", false, "read all settings and files as a start or a reload would, say what is wrong with them, and end")
 	flags.Var(hostsValue(&o.host), "host", "names, separated by commas, under which clients reach this server: one on loopback without tokens answers to no others than these, localhost and the name in --listen")
 	flags.StringVar(&o.localOf, "local-of", "", "")
 	flags.Lookup("local-of").Hidden = true

@@ -58,8 +58,8 @@ func asksForJSONLog(args []string) bool {
 	return format == "json"
 }
 
-// logStart logs what is served. The addresses are on lines of their own.
-func (s *settings) logStart(o *serveOptions) {
+// log logs a message about what is served. The addresses are on lines of their own.
+func (s *settings) log(message string, o *serveOptions) {
 	data := o.data
 	if data == "" {
 		data = "in memory"
@@ -68,7 +68,7 @@ func (s *settings) logStart(o *serveOptions) {
 	if a := s.options.Auth; a != nil {
 		tokens = len(a.Tokens)
 	}
-	s.options.Log.Info("serving", "version", version(), "data", data, "pools", poolSizes(s.options.Pools),
+	s.options.Log.Info(message, "version", version(), "data", data, "pools", poolSizes(s.options.Pools),
 		"tokens", tokens, issuersOf(s.auth), "tls", o.tlsCert != "")
 }
 
