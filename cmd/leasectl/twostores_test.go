@@ -102,7 +102,7 @@ func TestReleaseToAnotherStore(t *testing.T) {
 	says(run(1, "release", "--handle", "late", "--delay", "1s", "--detach"), "put the release off by 1s: lease lost: the proxy has another store")
 	says(run(1, "renew", "--handle", "renewed"), "the proxy has another store")
 	says(run(0, "reacquire", "--handle", "again"), "many-3"+counts)
-	says(run(1, "release", "--scope", "test", "--delay", "1s", "--detach", "--proxy", urlB), "put off by 1s: lease lost: the proxy has another store")
+	says(run(1, "release", "--scope", "test", "--delay", "1s", "--detach", "--proxy", urlB), "put the release off by 1s: lease lost: the proxy has another store")
 	says(run(1, "release", "--scope", "test", "--proxy", urlA), "which has another store: name its proxy with --proxy")
 	says(run(0, "release", "--scope", "test", "--proxy", urlB), "many-5"+counts)
 	says(run(0, "release", "--handle", "listed"), "many-5"+counts)

@@ -161,7 +161,7 @@ func (h *Holder) releaseOf(ctx context.Context, p *v1.Proxy, n Named, of []lockf
 	case err != nil:
 		return nil, err
 	case fresh && delay > 0:
-		return nil, fmt.Errorf("put off by %s: %w: %s", leaseapi.Duration(delay), proxyclient.ErrLost, otherStore)
+		return nil, fmt.Errorf("put the release off by %s: %w: %s", leaseapi.Duration(delay), proxyclient.ErrLost, otherStore)
 	case fresh:
 		h.sayFresh(strings.Join(namesIn(of), ", "))
 	}
