@@ -90,10 +90,12 @@ func (b *batch) endStep() {
 //   - a scrape, a list of pools: the waiters, for the oldest (pool/status.go)
 //   - a page of a pool: its leases, sorted, its followers, and those ahead of each waiter of several pools in its
 //     other pools (pool/status.go, estimate.go)
+//   - a search on the page: all leases and waiters (pool/status.go)
 //   - a release of all that an owner has: all leases and waiters (pool/release.go)
 //   - every ten seconds: all leases, for those of version 1 that end soon (pool/lookup.go)
 //   - a pause, a reservation: the queue of the pool (pool/reason.go)
 //   - a new configuration: all names, leases and waiters (pool/reconfigure.go)
+//   - the end of a time in which the server stood still: all leases and waiters (pool/restore.go)
 //   - a stop or a failure: the calls that wait (waiters.go)
 //
 // With 100,000 leases and 10,000 waiters the longest that a job can cause takes some milliseconds: a release
