@@ -28,12 +28,14 @@ func (s *Set) Acquire(now time.Duration, q Request) ([]Lease, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.checkLeases(r, 0); err != nil {
+	other := r.pool.mergedInto(r)
+	if q.Try {
+		other = nil // it does not wait for another
+	}
+	if err := s.checkLeases(r, other.countedLeases()); err != nil {
 		return nil, err
 	}
-	p := r.pool
-	other := p.mergedInto(r)
-	if (other == nil || q.Try) && s.atOnce(r) {
+	if other == nil && s.atOnce(r) {
 		for seat := range r.allSeats {
 			p := seat.pool
 			if !p.hasWaiters() {
@@ -214,10 +216,10 @@ func (s *Set) Reacquire(now time.Duration, q Request, replaces []Ref) (leases []
 	}
 	r, err := s.newRequest(q)
 	if err == nil {
-		err = s.checkLeases(r, len(replaced))
-	}
-	if err == nil {
-		err = s.wait(r, r.pool.mergedInto(r))
+		other := r.pool.mergedInto(r)
+		if err = s.checkLeases(r, len(replaced)+other.countedLeases()); err == nil {
+			err = s.wait(r, other)
+		}
 	}
 	if err != nil {
 		return nil, nil, err

@@ -67,6 +67,7 @@ func (g *ledger) follow(lead, r *request) {
 	r.leader = lead
 	lead.followers = append(lead.followers, r)
 	r.pool.following++
+	g.countWanted(r)
 	if g.ownRank(r).before(lead.rank) {
 		g.rerank(lead)
 	}
@@ -102,14 +103,15 @@ func (g *ledger) takeTurn(lead, f *request) {
 	f.followers = append([]*request{lead}, lead.followers...)
 	lead.followers = nil
 	lead.pool.following++
-	f.adopt()
+	g.adopt(f)
 }
 
 // adopt makes r the leader of its followers. Whom they follow is noted when r is granted its leases: until
 // then a restart decides anew whom they join, and each of them may be the leader of the others after it.
-func (r *request) adopt() {
+func (g *ledger) adopt(r *request) {
 	for _, f := range r.followers {
 		f.leader = r
+		g.countWanted(f)
 	}
 	r.adopted = len(r.followers) > 0
 }
@@ -197,7 +199,8 @@ func (g *ledger) promote(r *request) {
 		g.enter(first)
 	}
 	g.noteWaiter(Queued, first)
-	first.adopt()
+	g.countWanted(first)
+	g.adopt(first)
 	g.dismiss(first)
 }
 

@@ -54,8 +54,30 @@ func (r *request) leasesWanted() (n int) {
 	return n
 }
 
+// countWanted counts the leases that r, which waits, wants. Of a request and its followers one at a time has
+// leases, so a follower counts what it wants beyond its leader.
+func (g *ledger) countWanted(r *request) {
+	wants := r.leasesWanted()
+	if r.leader != nil {
+		wants = max(0, wants-r.leader.leasesWanted())
+	}
+	g.use(r.Owner, usage{wanted: wants - r.wants})
+	r.wants = wants
+}
+
+// countedLeases returns how many leases count for r, with which a new request merges; zero if r is nil.
+func (r *request) countedLeases() int {
+	switch {
+	case r == nil:
+		return 0
+	case r.queued():
+		return r.wants
+	}
+	return len(r.leases)
+}
+
 // checkLeases returns a [ShareError] if r, a new request, asks for more leases than its caller may have.
-// So many of them end when it is taken.
+// So many of them end when it is taken, or are those of the request that it merges with.
 func (g *ledger) checkLeases(r *request, replaced int) error {
 	u, asked, most := g.usage[CallerOf(r.Owner)], r.leasesWanted(), cmp.Or(r.Share.Leases, MaxCapacity)
 	if r.Share.Leases == 0 && asked > most {

@@ -138,3 +138,41 @@ func TestShareWithALockDelay(t *testing.T) {
 		t.Errorf("nobody has anything, and yet %+v", set.usage)
 	}
 }
+
+// Of runs that merge one at a time has leases, so they count as one: who joins another, or takes its place, needs
+// no more than that one has or waits for.
+func TestShareOfRunsThatMerge(t *testing.T) {
+	for _, mode := range []Coalesce{Join, Once, Latest} {
+		set := with(t, Config{Type: "t", Names: numbered("t", 4)})
+		ask := func(id string, count int) Request {
+			return Request{ID: BindID("x", id), Type: "t", Owner: BindOwner("x", "of "+id), Share: Share{Leases: 2},
+				Ask: Ask{Count: count, Key: "k", Coalesce: mode, Variant: "v"}}
+		}
+		mustHave := func(held, wanted int) {
+			t.Helper()
+			if u := set.usage["x"]; u.held != held || u.wanted != wanted || u != usageOf(set)["x"] {
+				t.Errorf("%v: %+v, want %d held and %d wanted", mode, u, held, wanted)
+			}
+		}
+		run := must(t, set, 0, ask("run", 1), "t-0")
+		must(t, set, 0, ask("a", 1))
+		must(t, set, 0, ask("b", 1))
+		must(t, set, 0, ask("c", 1))
+		wanted := 1
+		if mode == Once { // they have joined the run
+			wanted = 0
+		}
+		mustHave(1, wanted)
+		if _, err := set.Acquire(0, ask("large", 2+1-wanted)); !errors.As(err, new(*ShareError)) {
+			t.Errorf("%v: one that wants more than its share: %v", mode, err)
+		}
+		set.Cancel(0, BindID("x", "a"))
+		mustHave(1, wanted)
+		set.Release(0, ref(run[0]), 0)
+		mustHave(1, 0)
+		for _, id := range []string{"b", "c"} {
+			set.Cancel(0, BindID("x", id))
+		}
+		mustHave(0, 0)
+	}
+}

@@ -158,8 +158,8 @@ func (g *ledger) register(r *request) {
 	r.timer.on = r
 	g.requests.add(r)
 	g.waiting++
-	r.wants = r.leasesWanted()
-	g.use(r.Owner, usage{wanted: r.wants, waiting: 1})
+	g.use(r.Owner, usage{waiting: 1})
+	g.countWanted(r)
 	r.ownerPos = len(g.waitersOf[r.Owner])
 	g.waitersOf[r.Owner] = append(g.waitersOf[r.Owner], r)
 }
