@@ -263,6 +263,11 @@ func (s *Set) Stalled(now time.Duration) {
 // compensate makes up for a time in which no client was heard: leases get their full TTL
 // again, and waiters get time to come back.
 func (g *ledger) compensate() {
+	n := 0
+	for _, p := range g.pools {
+		n += p.held.Len() + len(p.queue) + p.following
+	}
+	g.changes = slices.Grow(g.changes, n) // they are many, and large
 	for _, p := range g.pools {
 		for _, l := range p.byGrant() {
 			g.extend(l)

@@ -3,6 +3,7 @@ package proxyserver
 import (
 	"cmp"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -197,6 +198,7 @@ func (t *term) totals() []pool.PoolStatus {
 // stored. The caller holds t.mu, as for all methods below except keepTime.
 func (t *term) collect() {
 	changes := t.set.Drain()
+	t.open.changes = slices.Grow(t.open.changes, len(changes))
 	for i := range changes {
 		c := &changes[i] // copying it would cost more than most that is done with it
 		if c.Kind == pool.Queued && (c.Waiter.Anonymous || !t.durable()) {

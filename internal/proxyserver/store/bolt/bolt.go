@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -210,12 +211,19 @@ func (s *Store) Load() (pool.Snapshot, error) {
 // ID implements [store.Store]. The name is known from Open on. ID may be called at any time.
 func (s *Store) ID() string { return s.id }
 
-// Commit implements [store.Store]. Each commit is one transaction, never divided. It fails
+// mostChanges is about how many changes one transaction has. bbolt keeps all pages that a transaction
+// changes in memory: those of 100,000 leases, as after a restart, would take more than the leases themselves.
+const mostChanges = 5000
+
+// Commit implements [store.Store]. Each commit is one transaction, unless it has more than [mostChanges]. It fails
 // with [store.ErrGone] if the file is not under its path before or after the transaction.
 func (s *Store) Commit(b store.Batch) error {
 	err := s.look() // first, since bbolt may touch mapped memory beyond the end of a cut file
 	meta := s.meta
-	if err == nil {
+	all := b.Changes
+	for from, begun := 0, false; err == nil && (from < len(all) || !begun); begun = true { // without changes there is one, too
+		to := endOfPart(all, b.Steps, from)
+		b.Changes, from = all[from:to], to
 		err = s.update(func(tx *bolt.Tx) (err error) {
 			meta, err = write(tx, meta, b)
 			return err
@@ -229,6 +237,25 @@ func (s *Store) Commit(b store.Batch) error {
 	}
 	s.meta = meta
 	return nil
+}
+
+// endOfPart returns where the changes end that go into one transaction, from the one at from on, as
+// [store.Batch] says.
+func endOfPart(changes []pool.Change, steps []int, from int) (to int) {
+	if to = from + mostChanges; to >= len(changes) {
+		return len(changes)
+	}
+	n, found := slices.BinarySearch(steps, to)
+	if found {
+		return to
+	}
+	if n > 0 && steps[n-1] > from {
+		return steps[n-1]
+	}
+	for to < len(changes) && changes[to].Kind.Continues() {
+		to++
+	}
+	return to
 }
 
 // update runs a transaction. If the file is cut short meanwhile, bbolt's read of mapped

@@ -246,6 +246,47 @@ func TestCommitOfManyLeases(t *testing.T) {
 	t.Error("it is slower in another order each time")
 }
 
+// A commit of very many changes is divided, between steps if it can be, and never between changes that belong together.
+func TestDividedCommit(t *testing.T) {
+	changes := make([]pool.Change, 2*mostChanges+10)
+	for i := range changes {
+		changes[i] = pool.Change{Kind: pool.Remembered, Ended: pool.Ended{ID: fmt.Sprint(i), Until: 1}}
+	}
+	changes[mostChanges+5].Kind = pool.Forgotten // begins what does not belong to those before it
+	for _, c := range []struct {
+		steps []int
+		want  string
+	}{
+		{nil, "5005 10005 10010"},
+		{[]int{10}, "10 5010 10010"},
+		{[]int{10, mostChanges, mostChanges + 1}, "5000 5001 10001 10010"},
+	} {
+		var got []string
+		changes[10001].Kind, changes[10005].Kind, changes[5010].Kind = pool.Forgotten, pool.Forgotten, pool.Forgotten
+		for to := 0; to < len(changes); {
+			to = endOfPart(changes, c.steps, to)
+			got = append(got, fmt.Sprint(to))
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("with steps %v: parts end at %s, want %s", c.steps, text, c.want)
+		}
+	}
+	s, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for i := range changes {
+		changes[i].Kind = pool.Remembered
+	}
+	if err := s.Commit(store.Batch{Changes: changes, Clock: 7, Generation: 8}); err != nil {
+		t.Fatal(err)
+	}
+	if snap, err := s.Load(); err != nil || len(snap.Ended) != len(changes) || snap.Clock != 7 || snap.Generation != 8 {
+		t.Errorf("%d of %d are there at %v, %d: %v", len(snap.Ended), len(changes), snap.Clock, snap.Generation, err)
+	}
+}
+
 // A store has an id of its own, and keeps it.
 func TestID(t *testing.T) {
 	dir := t.TempDir()
