@@ -16,10 +16,11 @@ import (
 const proxyVariable = "LEASE_PROXY_SERVER_URL"
 
 // notFromEnvironment are the flags without a variable. With one they would leak into a leasectl
-// that runs inside another's command, make a script wait for ever, or do without the word of an
-// operator: --forget, --now, --reason and --for.
+// that runs inside another's command, make a script wait for ever, do without the word of an
+// operator (--forget, --now, --reason and --for), or make a success of a command that did not run
+// (--conflict-exit-code).
 var notFromEnvironment = []string{"handle", "names", "name", "type", "count", "items", "also", "key", "key-mode", "priority", "overcommit", "coalesce", "variant", "in-log", "throttled-match", "throttled-on", "detail", "watch", "all",
-	"shared", "max-uses", "max-age", "linger", "service", "service-env", "service-timeout", "forget", "now", "reason", "for"}
+	"shared", "max-uses", "max-age", "linger", "service", "service-env", "service-timeout", "conflict-exit-code", "forget", "now", "reason", "for"}
 
 // bindEnvironment gives each flag that was not set on the command line the value of its variable,
 // LEASECTL_ and the flag's name, if the variable is not empty. A bad value is a usage error.
