@@ -224,6 +224,32 @@ func TestHostileRelease(t *testing.T) {
 	}
 }
 
+// An answer about another generation of a name says nothing of a lease: the call goes on, as after no answer.
+func TestHostileGeneration(t *testing.T) {
+	bubble(t, "release", func(t *testing.T) {
+		s := newOurs(t)
+		c, _ := serve(t, s, fault{status: 200, body: `{"released":[],"stale":[{"name":"a","generation":99,"reason":"unknown"}]}`})
+		reply, err := c.Release(releaseTimeout(t), leaseapi.ReleaseRequest{Leases: leases})
+		want(t, err)
+		if len(s.released) != 1 || len(reply.Stale) != 1 || reply.Stale[0].Lease != leases[0] {
+			t.Errorf("%+v after %d releases", reply, len(s.released))
+		}
+	})
+	bubble(t, "heartbeat", func(t *testing.T) {
+		newMachine(t)
+		s := newOurs(t)
+		c, _ := serve(t, s, fault{status: 410, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}},
+			body: `{"type":"` + leaseapi.ProblemLost + `","lost":[{"name":"a","generation":99,"reason":"expired"}]}`})
+		b := beatOn(t, &Heartbeat{Client: c, Leases: leases, TTL: time.Minute})
+		time.Sleep(20 * time.Second)
+		synctest.Wait()
+		if s.renewed() == 0 {
+			t.Error("no further renewal")
+		}
+		b.stop(t)
+	})
+}
+
 // No proxy makes a client renew without a pause, or never again.
 func TestHostileRenewEvery(t *testing.T) {
 	for _, tt := range []struct {

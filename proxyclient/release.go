@@ -132,13 +132,15 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	for _, l := range req.Leases {
 		names = append(names, l.Name)
 	}
-	if len(req.RequestIDs) > 0 {
-		names = nil // those of the requests are not known
+	others := func(l leaseapi.Lost) bool { return !contains(req.Leases, l.Lease) }
+	if len(req.RequestIDs) > 0 { // those of the requests are not known
+		names, others = nil, func(leaseapi.Lost) bool { return false }
 	}
 	// unfinished reports a success that was no release: a login page, or, if the server
 	// is known to be ours, anything but our server's whole reply.
 	unfinished := func(a answer) bool {
 		reply, ours = a.releaseReply()
+		reply.Stale, reply.Over = slices.DeleteFunc(reply.Stale, others), slices.DeleteFunc(reply.Over, others)
 		return a.foreign() || !ours && r.client.isOurs() || ours && !settles(reply, names)
 	}
 	attempts := 0
@@ -160,6 +162,11 @@ func (r *release) releaseIdentified(ctx context.Context, req leaseapi.ReleaseReq
 	}
 	r.reply = reply
 	return nil
+}
+
+// contains reports whether a list has a lease, as an answer names it: another generation is another lease.
+func contains(leases []leaseapi.Lease, l leaseapi.Lease) bool {
+	return slices.ContainsFunc(leases, func(ours leaseapi.Lease) bool { return ours.Name == l.Name && ours.Generation == l.Generation })
 }
 
 // settles reports whether a reply to a release says of each of these names what became of it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -116,7 +115,7 @@ func lostOf(o outcome, leases []leaseapi.Lease) *LostError {
 		}
 	}
 	for _, lost := range p.Lost {
-		if slices.ContainsFunc(leases, func(l leaseapi.Lease) bool { return l.Name == lost.Name }) {
+		if contains(leases, lost.Lease) {
 			e.Lost = append(e.Lost, lost)
 		}
 	}
