@@ -21,7 +21,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -61,7 +60,7 @@ type Limit struct {
 
 	mostFresh int // mostStrangers, but in tests
 
-	heads atomic.Int64 // how much was read, beyond freeHead of each, of connections without an admitted request
+	heads heads // of connections without an admitted request
 
 	room chan struct{} // holds a value after a connection was closed
 }
@@ -269,7 +268,7 @@ func (l listener) Accept() (net.Conn, error) {
 			return nil, passing(err)
 		}
 		if head := headOf(conn); head != nil {
-			head.budget = &l.limit.heads
+			head.heads = &l.limit.heads
 		}
 		excess := l.limit.accepted(conn)
 		if excess != nil {

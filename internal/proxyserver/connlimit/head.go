@@ -1,24 +1,58 @@
 package connlimit
 
 import (
+	"container/list"
 	"crypto/tls"
-	"errors"
 	"net"
 	"sync"
-	"sync/atomic"
 )
 
 const (
 	// freeHead is how much is read of each connection before its request is admitted, in any case: a TLS
 	// handshake and nearly every head.
 	freeHead = 4 << 10
-	// mostHeads is how much more is read of all such connections together. A head of many short lines takes
+	// mostHeads is how much more of all such connections is kept. A head of many short lines takes
 	// sixteen times its size in memory.
 	mostHeads = 4 << 20
 )
 
-// errHeads ends a connection whose head is long while too many are.
-var errHeads = errors.New("the heads of the requests under way are too long")
+// heads are the connections of whose heads more than freeHead was read.
+type heads struct {
+	mu    sync.Mutex
+	bytes int       // that were read beyond freeHead of each
+	long  list.List // of *headConn, the one that is long for longest first
+}
+
+// add counts n more bytes of c. If there are too many, it closes the connection whose head is long for longest, maybe c: so
+// who sends heads and does not end them keeps nobody out.
+func (h *heads) add(c *headConn, n int) {
+	h.mu.Lock()
+	if c.long == nil {
+		c.long = h.long.PushBack(c)
+	}
+	c.beyond += n
+	h.bytes += n
+	var excess []*headConn
+	for h.bytes > mostHeads {
+		first := h.long.Front().Value.(*headConn)
+		h.remove(first)
+		excess = append(excess, first)
+	}
+	h.mu.Unlock()
+	for _, c := range excess {
+		c.Conn.Close()
+	}
+}
+
+// remove forgets c. The caller holds h.mu.
+func (h *heads) remove(c *headConn) {
+	if c.long == nil {
+		return
+	}
+	h.bytes -= c.beyond
+	h.long.Remove(c.long)
+	c.long, c.beyond = nil, 0
+}
 
 // Heads returns l with connections of which a [Limit] counts what is read. It goes below a listener with TLS,
 // and leaves the connections of such a listener as they are.
@@ -43,9 +77,12 @@ type headConn struct {
 	net.Conn
 
 	mu       sync.Mutex
-	budget   *atomic.Int64 // what all connections read beyond freeHead; nil: not counted
+	heads    *heads // nil: not counted
 	read     int
 	admitted bool
+
+	long   *list.Element // of heads.long, whose mutex guards this and beyond; nil: it is not there
+	beyond int
 }
 
 // headOf returns the headConn of c; nil if it has none.
@@ -60,9 +97,7 @@ func headOf(c net.Conn) *headConn {
 // Read implements [net.Conn].
 func (c *headConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if !c.count(n) {
-		return 0, errHeads
-	}
+	c.count(n)
 	return n, err
 }
 
@@ -74,17 +109,18 @@ func (c *headConn) CloseWrite() error {
 	return nil
 }
 
-// count notes that n more bytes were read. It returns false if that is too much.
-func (c *headConn) count(n int) bool {
+// count notes that n more bytes were read.
+func (c *headConn) count(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.budget == nil || c.admitted {
-		return true
+	if c.heads == nil || c.admitted {
+		return
 	}
 	before := max(0, c.read-freeHead)
 	c.read += n
-	more := int64(max(0, c.read-freeHead) - before)
-	return more == 0 || c.budget.Add(more) <= mostHeads
+	if more := max(0, c.read-freeHead) - before; more > 0 {
+		c.heads.add(c, more)
+	}
 }
 
 // begin counts anew, from the head of the next request. It does nothing to nil.
@@ -94,8 +130,10 @@ func (c *headConn) begin(admitted bool) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if more := max(0, c.read-freeHead); more > 0 && c.budget != nil {
-		c.budget.Add(-int64(more))
+	if c.read > freeHead && c.heads != nil {
+		c.heads.mu.Lock()
+		c.heads.remove(c)
+		c.heads.mu.Unlock()
 	}
 	c.read, c.admitted = 0, admitted
 }

@@ -3,7 +3,6 @@ package connlimit
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -15,58 +14,69 @@ import (
 type text struct {
 	net.Conn
 	io.Reader
+	closed *bool
 }
 
 func (t text) Read(b []byte) (int, error) { return t.Reader.Read(b) }
 
-// What is read of all connections before their requests are admitted is bounded, beyond what each may send in
-// any case. A request that is admitted, answered or gone leaves its part to others.
+func (t text) Close() error {
+	*t.closed = true
+	return nil
+}
+
+// What is kept of all connections before their requests are admitted is bounded, beyond what each may send in
+// any case. Those whose heads are long for longest make room, so that who does not end them keeps nobody out. A request that
+// is admitted, answered or gone leaves its part to others.
 func TestHeads(t *testing.T) {
 	const long = 16 << 10
 	limit, q := New(1000), make(queue, 1)
 	l := limit.Listener(Heads(q))
-	say := func(size int) (net.Conn, error) {
+	say := func(size int) (c net.Conn, closed *bool) {
 		t.Helper()
-		q <- text{Reader: bytes.NewReader(make([]byte, size))}
+		closed = new(bool)
+		q <- text{Reader: bytes.NewReader(make([]byte, size)), closed: closed}
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = io.Copy(io.Discard, c)
-		return c, err
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Fatal(err)
+		}
+		return c, closed
 	}
-	var long1 []net.Conn
+	var conns []net.Conn
+	var closed []*bool
 	for range mostHeads / (long - freeHead) {
-		c, err := say(long)
-		if err != nil {
-			t.Fatalf("connection %d: %v", len(long1), err)
-		}
-		long1 = append(long1, c)
+		c, gone := say(long)
+		conns, closed = append(conns, c), append(closed, gone)
 	}
-	full := func(want bool) {
+	next := func(evicted int) {
 		t.Helper()
-		c, err := say(long)
-		if errors.Is(err, errHeads) != want {
-			t.Errorf("a long head: %v; want it refused: %t", err, want)
+		c, gone := say(long)
+		if *gone {
+			t.Error("a new one is closed")
+		}
+		for i, gone := range closed {
+			if *gone != (i == evicted) {
+				t.Errorf("%d is closed: %t", i, *gone)
+			}
+			*gone = false
 		}
 		limit.ConnState(c, http.StateClosed)
 	}
-	full(true)
-	if c, err := say(freeHead); err != nil {
-		t.Errorf("a short head: %v", err)
-	} else {
+	limit.Admit(conns[0])
+	next(-1)
+	limit.ConnState(conns[0], http.StateIdle) // its next head counts again
+	next(-1)
+	say(long)
+	next(1)
+	say(freeHead)
+	next(-1)
+	for _, c := range conns {
 		limit.ConnState(c, http.StateClosed)
 	}
-	limit.Admit(long1[0])
-	full(false)
-	limit.ConnState(long1[0], http.StateIdle) // its next head counts again
-	full(false)
-	limit.ConnState(long1[0], http.StateClosed)
-	for _, c := range long1[1:] {
-		limit.ConnState(c, http.StateClosed)
-	}
-	if n := limit.heads.Load(); n != 0 {
-		t.Errorf("%d bytes count, and nobody is there", n)
+	if n := limit.heads.bytes; n != long-freeHead || limit.heads.long.Len() != 1 {
+		t.Errorf("%d bytes count of %d connections", n, limit.heads.long.Len())
 	}
 }
 
@@ -90,11 +100,11 @@ func TestHeadsWithTLS(t *testing.T) {
 	if _, err := io.ReadFull(c, make([]byte, 16<<10)); err != nil {
 		t.Fatal(err)
 	}
-	if n := limit.heads.Load(); n < 12<<10 {
+	if n := limit.heads.bytes; n < 12<<10 {
 		t.Errorf("%d bytes count", n)
 	}
 	limit.Admit(c)
-	if n := limit.heads.Load(); n != 0 {
+	if n := limit.heads.bytes; n != 0 {
 		t.Errorf("%d bytes count once it is admitted", n)
 	}
 }
