@@ -13,15 +13,17 @@ import (
 )
 
 // A line about a wait says what the user waits for, at which place, why, who has held longest, for
-// how long still, and which page of the proxy shows the queue. A log gets a new line every 30 s;
-// on a terminal one line is rewritten every second.
+// how long still, until when, and which page of the proxy shows the queue. A log gets a new line when
+// something has changed, every 30 s at most, and else ever more rarely; on a terminal one line is
+// rewritten every second.
 const (
 	// firstReport is how long a wait must last before it gets a line: most waits are shorter.
-	firstReport = 2 * time.Second
-	// firstNews is how long the first line waits for the proxy's answer about the queue. The
-	// client asks for that when firstReport is over.
+	firstReport = leaseapi.FirstSlice
+	// firstNews is how long the first line waits for the proxy's answer about the queue, which comes
+	// when firstReport is over.
 	firstNews = 3 * time.Second
 	logEvery  = 30 * time.Second
+	logRarely = 10 * time.Minute
 	liveEvery = time.Second
 )
 
@@ -29,10 +31,10 @@ const (
 func showWait(w *holder.Wait, m *messenger) (stop func()) {
 	return proxyclient.After(context.Background(), firstReport, func(ctx context.Context) {
 		if m.live {
-			tellOfWait(ctx, w, liveEvery, liveLine(w, m))
+			tellOfWait(ctx, w, liveEvery, liveEvery, liveLine(w, m))
 			m.show("")
 		} else {
-			tellOfWait(ctx, w, logEvery, m.say)
+			tellOfWait(ctx, w, logEvery, logRarely, m.say)
 		}
 	})
 }
@@ -52,19 +54,47 @@ func liveLine(w *holder.Wait, m *messenger) func(string) {
 }
 
 // tellOfWait calls tell with the state of the wait until ctx ends: first when the proxy has said
-// something or firstNews has passed, then each time that every has passed.
-func tellOfWait(ctx context.Context, w *holder.Wait, every time.Duration, tell func(string)) {
+// something or firstNews has passed, then after every if something has changed, or after a pause that
+// doubles up to most.
+func tellOfWait(ctx context.Context, w *holder.Wait, every, most time.Duration, tell func(string)) {
 	select {
 	case <-w.Heard():
 	case <-ctx.Done():
 	case <-time.After(firstNews):
 	}
-	for ctx.Err() == nil {
+	for pause := every; ctx.Err() == nil; {
 		tell("leasectl: " + leaseapi.Printable(waitLine(w, time.Now())))
-		if proxyclient.Sleep(ctx, every) != nil {
-			return
+		said, changed := causeOf(w), false
+		for quiet := time.Duration(0); quiet < pause && !changed; quiet += every {
+			if proxyclient.Sleep(ctx, every) != nil {
+				return
+			}
+			changed = causeOf(w) != said
+		}
+		pause = min(2*pause, most)
+		if changed {
+			pause = every
 		}
 	}
+}
+
+// waitCause is what of a wait is worth a new line.
+type waitCause struct {
+	trouble, reason string
+	place           int
+	oldest          leaseapi.Lease
+}
+
+func causeOf(w *holder.Wait) (c waitCause) {
+	if t := w.Trouble(); t.Err != nil {
+		return waitCause{trouble: troubleWith(t.Err)}
+	}
+	q, _ := w.Queued()
+	c.reason, c.place = q.Reason, q.Place
+	if q.Oldest != nil {
+		c.oldest = q.Oldest.Lease
+	}
+	return c
 }
 
 // waitLine describes the state of a wait. While the proxy fails, it describes the failure, since
@@ -78,10 +108,21 @@ func waitLine(w *holder.Wait, now time.Time) string {
 	if place := holder.DescribeQueue(q, at, now); place != "" {
 		line += ": " + place
 	}
+	if !w.GivesUp.IsZero() && q.Reason != leaseapi.WaitJoined {
+		line += "; gives up at " + clockTime(w.GivesUp, now)
+	}
 	if q.Page != "" {
 		line += "; " + q.Page
 	}
 	return line
+}
+
+// clockTime is a time of day, with the date if it is not of the next twelve hours.
+func clockTime(at, now time.Time) string {
+	if at.Sub(now) < 12*time.Hour {
+		return at.Local().Format("15:04")
+	}
+	return at.Local().Format("15:04 on 2 January")
 }
 
 // troubleWith says why no answer comes: no leader, no token, no connection, or a failure of the proxy.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -43,19 +44,28 @@ func TestWaitLine(t *testing.T) {
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full`)
 		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull, Page: "http://leases.test/ui/requests/r"})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; http://leases.test/ui/requests/r`)
+		w.GivesUp = begun.Add(2 * time.Hour)
+		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; gives up at ` + w.GivesUp.Local().Format("15:04") + `; http://leases.test/ui/requests/r`)
+		w.GivesUp = begun.Add(24 * time.Hour)
+		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; gives up at ` + w.GivesUp.Local().Format("15:04 on 2 January") + `; http://leases.test/ui/requests/r`)
+		w.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitJoined}) // for as long as that takes
+		if line := waitLine(w, time.Now()); strings.Contains(line, "gives up") {
+			t.Errorf("says %q", line)
+		}
 	})
 }
 
 // The first line comes after two seconds, or when the proxy says something later than that, but
-// after five seconds at the latest. Then a line comes after each interval.
+// after five seconds at the latest. Then a line comes when something changes, or ever more rarely.
 func TestTellOfWait(t *testing.T) {
 	for _, tt := range []struct {
 		heard time.Duration // when the proxy says something
 		want  []time.Duration
 	}{
-		{0, []time.Duration{2 * time.Second, 32 * time.Second, 62 * time.Second}},
+		{0, []time.Duration{2 * time.Second, 32 * time.Second, 92 * time.Second, 212 * time.Second, 452 * time.Second, 932 * time.Second, 1532 * time.Second, 2132 * time.Second}},
 		{2500 * time.Millisecond, []time.Duration{2500 * time.Millisecond, 32500 * time.Millisecond}},
 		{20 * time.Second, []time.Duration{5 * time.Second, 35 * time.Second, 65 * time.Second}},
+		{100 * time.Second, []time.Duration{5 * time.Second, 35 * time.Second, 95 * time.Second, 125 * time.Second, 155 * time.Second, 215 * time.Second}},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
@@ -68,7 +78,7 @@ func TestTellOfWait(t *testing.T) {
 			}()
 			var said []time.Duration
 			stop := proxyclient.After(ctx, firstReport, func(ctx context.Context) {
-				tellOfWait(ctx, w, logEvery, func(string) { said = append(said, time.Since(begun)) })
+				tellOfWait(ctx, w, logEvery, logRarely, func(string) { said = append(said, time.Since(begun)) })
 			})
 			<-ctx.Done()
 			stop()

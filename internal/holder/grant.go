@@ -137,6 +137,7 @@ func (l *Lease) awaitAnswer(ctx context.Context, r *Request) error {
 // sendRequest sends the request, and reports the wait to the user.
 func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 	wait := &Wait{Type: r.Type, Begun: time.Now()}
+	wait.GivesUp = wait.Begun.Add(r.WaitTimeout)
 	defer l.h.Reporter.Waiting(wait)()
 	l.h.Reporter.Debugf("asking %s for a lease of type %q for %s, request %s", proxyclient.Redacted(l.record.Proxy), r.Type, l.record.Owner, l.record.RequestID)
 	failpoint.Here("acquire-unsent")

@@ -19,8 +19,9 @@ type Reporter interface {
 
 // Wait is a request in its queue, as far as the proxy has told. It is safe for concurrent use.
 type Wait struct {
-	Type  string
-	Begun time.Time
+	Type    string
+	Begun   time.Time
+	GivesUp time.Time // at the latest, unless the request joins a run
 
 	mu       sync.Mutex
 	queued   leaseapi.Queued
