@@ -308,3 +308,23 @@ func TestSharedLeaseOfOtherTokens(t *testing.T) {
 		t.Errorf("left: %d %s, held: %t", code, left, w.held(c.typ))
 	}
 }
+
+// What another caller does with a handle, and the proxy does not show it, has not lost its lease, which goes on.
+func TestHandleOfAnotherCaller(t *testing.T) {
+	t.Parallel()
+	w := newCallersWorld(t, "t0-0=1")
+	w.start(true)
+	c := cell{w, "t0-0"}
+	if code, said := c.run("alice", `leasectl acquire --type $T --handle h --owner-pid $PPID`); code != 0 {
+		t.Fatal(said)
+	}
+	for _, act := range []string{"renew", "resize --count 2", "report ok", "status", "release --delay 1s", "release", "reacquire"} {
+		code, said := c.run("carol", `leasectl `+act+` --handle h`)
+		if (code == 0) != (act == "status") || !strings.Contains(said, "the proxy does not show this lease to carol, which is not who took it: use the token of alice") || strings.Contains(said, "lost") {
+			t.Errorf("%s: exit code %d\n%s", act, code, said)
+		}
+	}
+	if code, said := c.run("alice", `leasectl renew --handle h && leasectl release --handle h; ls state/intents`); code != 0 || w.held(c.typ) || strings.Contains(said, ".json") {
+		t.Errorf("alice: %d\n%s", code, said)
+	}
+}

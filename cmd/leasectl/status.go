@@ -132,6 +132,11 @@ func (a *app) handleStatus(ctx context.Context, path string) error {
 	}
 	a.holder.NoticeKeeper(handle, record)
 	known, failed := a.proxyKnows(ctx, record)
+	if known != nil && len(known) < len(record.Leases) {
+		if why := a.holder.Hidden(ctx, record); why != "" {
+			a.Notef("%s", why)
+		}
+	}
 	// Print the handle's record even if the proxy does not answer.
 	if a.output == "json" {
 		err = a.printJSON(struct {

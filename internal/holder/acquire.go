@@ -140,7 +140,7 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	}
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	g := releasing{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true}
+	g := releasing{h: l.h, to: l.itsProxy, learned: l.handle.Modified(), replacing: true, asked: true}
 	err := l.handle.Update(ctx, func(tx *lockfile.Tx) error {
 		before := tx.Record
 		if before.State != "" && (replaces == nil || !replaces(before)) {

@@ -53,7 +53,9 @@ func (h *Holder) Release(ctx context.Context, handle lockfile.Handle, r lockfile
 			return nil, err
 		}
 	}
-	released, _, err = h.releaseHandle(ctx, cleanup.Timeout, handle, same)
+	g := releasing{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified(), asked: true}
+	_, err = g.handle(ctx, cleanup.Timeout, handle, same)
+	released = g.released
 	for _, name := range released {
 		h.Reporter.Debugf("released %s", name)
 	}
@@ -67,9 +69,15 @@ func Anything(lockfile.Record) bool { return true }
 // for the handle's record. found tells whether it did: if the handle is gone, there is nothing to
 // do, which is no error. It has the time of a release context of ctx, and waits for the lock of the handle for most.
 func (h *Holder) releaseHandle(ctx context.Context, most time.Duration, handle lockfile.Handle, same func(lockfile.Record) bool) (released []string, found bool, err error) {
+	g := releasing{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
+	found, err = g.handle(ctx, most, handle, same)
+	return g.released, found, err
+}
+
+// handle is [Holder.releaseHandle].
+func (g *releasing) handle(ctx context.Context, most time.Duration, handle lockfile.Handle, same func(lockfile.Record) bool) (found bool, err error) {
 	ctx, cancel := cleanup.Context(ctx)
 	defer cancel()
-	g := releasing{h: h, to: h.Dialer.DialRecorded, learned: handle.Modified()}
 	err = updateHandle(ctx, most, handle, func(tx *lockfile.Tx) error {
 		if found = tx.State != "" && same(tx.Record); !found {
 			return nil
@@ -77,7 +85,7 @@ func (h *Holder) releaseHandle(ctx context.Context, most time.Duration, handle l
 		return g.all(ctx, tx)
 	})
 	g.settle(err)
-	return g.released, found, err
+	return found, err
 }
 
 // releasing gives back what a handle has, under the handle's lock.
@@ -89,6 +97,7 @@ type releasing struct {
 	// journaled: recover finds the handle if this process is killed.
 	journaled bool
 	replacing bool // another request waits for the handle
+	asked     bool // a user asked for it: if the proxy refuses it to the user, the handle stays as it was
 
 	released []string
 	over     []string // requests with nothing left to give back
@@ -129,6 +138,9 @@ func (g *releasing) all(ctx context.Context, tx *lockfile.Tx) error {
 		// that its handle was released. If it was killed, its journal entry must stay.
 		g.unknowable = true
 	case err != nil:
+		if g.asked && len(g.released) == 0 && g.h.refused(ctx, p, r, err) {
+			return g.leave(tx, r, err)
+		}
 		return g.failed(tx, r, err)
 	default:
 		if len(r.Leases) == 0 && len(g.released) == 0 {
@@ -171,6 +183,28 @@ func (g *releasing) begin(ctx context.Context, tx *lockfile.Tx) error {
 		g.h.Reporter.Debugf("%v: releasing all the same", err)
 	}
 	return nil
+}
+
+// refused tells whether err came of a release of another caller's leases. A token that has ended is no other caller's.
+func (h *Holder) refused(ctx context.Context, p *v1.Proxy, r lockfile.Record, err error) bool {
+	if _, hidden := errors.AsType[*NotShownError](err); hidden {
+		return true
+	}
+	if !errors.Is(err, proxyclient.ErrRefused) {
+		return false
+	}
+	caller, err := p.Caller(ctx)
+	return err == nil && r.Taker != (leaseapi.Caller{}) && caller != r.Taker
+}
+
+// leave leaves tx's handle as it was, with r, since the proxy refused its release: it has not begun, and who took the lease
+// still has it.
+func (g *releasing) leave(tx *lockfile.Tx, r lockfile.Record, err error) error {
+	tx.Record = r
+	err = errors.Join(fmt.Errorf("release %s: %w", r.Describe(), err), tx.Save())
+	g.h.Journal.Settle(g.entry)
+	g.entry = ""
+	return advise(err, "handle %s is left as it is", tx.Path())
 }
 
 // failed writes into tx's handle that the release of r, which came to err, has begun, and adds to err

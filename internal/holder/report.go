@@ -38,11 +38,12 @@ func (h *Holder) Report(ctx context.Context, r lockfile.Record, o Outcome) (coun
 	if err != nil {
 		return false, err
 	}
-	client, err := h.Dialer.Dial(ctx, proxy)
+	p, err := h.Dialer.Dial(ctx, proxy)
 	if err != nil {
 		return false, err
 	}
-	return client.Report(ctx, *o.reportRequest(r.RequestID))
+	counts, err = p.Report(ctx, *o.reportRequest(r.RequestID))
+	return counts, h.lostOrHidden(ctx, p, r, err)
 }
 
 // ending is how the command of a lease ended.

@@ -41,7 +41,7 @@ func (h *Holder) Renew(ctx context.Context, handle lockfile.Handle, r lockfile.R
 		return 0, fmt.Errorf("renew %s: %w", r.Describe(), err)
 	}
 	if err != nil {
-		return 0, err // it says what was tried, and names the lost leases
+		return 0, h.lostOrHidden(ctx, p, r, err) // it says what was tried, and names the lost leases
 	}
 	h.noteTTL(ctx, handle, &r, renewal.TTL)
 	return renewal.TTL, nil
@@ -92,7 +92,7 @@ func (h *Holder) Resize(ctx context.Context, handle lockfile.Handle, to Size) (u
 		if err := h.notHere(p, tx.Record); err != nil {
 			return fmt.Errorf("resize %s: %w", tx.Describe(), err)
 		}
-		return err
+		return h.lostOrHidden(ctx, p, tx.Record, err)
 	})
 	if err != nil {
 		return 0, err

@@ -203,6 +203,9 @@ func (s *settling) settleHandle(ctx context.Context, handle lockfile.Handle, in 
 			done.Kept = tx.Names()
 			return nil
 		}
+		if tx.State == lockfile.HandleQueued && in.TTL > 0 { // killed after the grant was noted, and before the handle had it
+			tx.Taker, tx.Store = in.Taker, in.Store
+		}
 		return g.all(ctx, tx)
 	})
 	done.Released, done.Unsure, done.Unconfirmed = g.released, g.unsure, g.unknowable && in.Kind != lockfile.KindRelease

@@ -2,6 +2,7 @@ package holder
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -49,6 +50,30 @@ func TestSettleBesideALockedHandle(t *testing.T) {
 	}
 	if !w.report.Said("not given back yet") {
 		t.Error("nothing was said of the handle that is locked")
+	}
+}
+
+// An acquire that was killed after its grant was noted, and before the handle had it, is settled by the caller who took the
+// lease, also if that has ended. Its entry stayed for a day, and others could not recover.
+func TestSettleGrantNotInHandle(t *testing.T) {
+	w := newWorld(t)
+	w.Proxy.Caller = leaseapi.Caller{Name: "alice"}
+	w.Proxy.OnRelease = func(out http.ResponseWriter, _ *http.Request) bool {
+		holdertest.Reply(out, http.StatusOK, leaseapi.ReleaseReply{Released: []string{}})
+		return true
+	}
+	handle := w.Handle("handle")
+	r := w.Dialer.Seal(lockfile.Record{State: lockfile.HandleQueued, RequestID: "R", Owner: "job-1", Ask: leaseapi.Ask{Type: "t", Count: 1}, Proxy: w.Proxy.URL})
+	w.Write(handle, r)
+	in := r.Intent("R", lockfile.KindAcquire, handle.Path())
+	in.Taker, in.TTL = w.Proxy.Caller, time.Minute
+	if err := w.Journal.Begin(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	w.Journal.Leave("R")
+	w.otherProcess().settleDead(holdertest.Within(t), w.Proxy.URL)
+	if n := w.JournalEntries(); n != 0 || w.record(handle).State != "" {
+		t.Errorf("%d entries are left, and %+v", n, w.record(handle))
 	}
 }
 

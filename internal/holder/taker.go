@@ -2,6 +2,7 @@ package holder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	v1 "github.com/leasectl/leasectl/internal/holder/v1"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // A proxy answers a caller that may not see a lease as if the lease had never been. So only to the caller
@@ -51,6 +53,33 @@ func (h *Holder) checkShown(ctx context.Context, p *v1.Proxy, r lockfile.Record,
 		return fmt.Errorf("%s: unknown to the proxy, and it does not say to whom: %w", strings.Join(names, ", "), err)
 	}
 	return &NotShownError{Names: names, Caller: caller, Taker: r.Taker}
+}
+
+// lostOrHidden returns err, the loss of leases of a record that another caller took as a [NotShownError]: the proxy says of
+// those that they are unknown.
+func (h *Holder) lostOrHidden(ctx context.Context, p *v1.Proxy, r lockfile.Record, err error) error {
+	lost, _ := errors.AsType[*proxyclient.LostError](err)
+	if unknown := errors.Is(err, proxyclient.ErrUnknownRequest); lost == nil && !unknown || r.Taker == (leaseapi.Caller{}) {
+		return err
+	}
+	if lost != nil && !slices.ContainsFunc(lost.Lost, func(l leaseapi.Lost) bool { return l.Reason == leaseapi.ReasonUnknown }) {
+		return err
+	}
+	caller, asked := p.Caller(ctx)
+	if asked != nil || caller == (leaseapi.Caller{}) || caller == r.Taker {
+		return err
+	}
+	return &NotShownError{Names: r.Names(), Caller: caller, Taker: r.Taker}
+}
+
+// Hidden returns why a proxy that answers does not list the leases of a record, if another caller took them; else "".
+func (h *Holder) Hidden(ctx context.Context, r lockfile.Record) string {
+	if p, err := h.Dialer.DialRecorded(ctx, r); err == nil {
+		if hidden, is := errors.AsType[*NotShownError](h.lostOrHidden(ctx, p, r, proxyclient.ErrUnknownRequest)); is {
+			return hidden.Error()
+		}
+	}
+	return ""
 }
 
 // mayHide tells whether the proxy may have something for the request of a record that it says it does not know, since

@@ -21,6 +21,7 @@ type Proxy struct {
 	*httptest.Server
 	grantTTL   time.Duration
 	RenewEvery time.Duration
+	Caller     leaseapi.Caller // of every call; zero: it asks for no tokens
 
 	// OnAcquire, OnRelease and OnRenew answer instead of the proxy if they
 	// return true.
@@ -42,6 +43,9 @@ func NewProxy(t *testing.T) *Proxy {
 	mux.HandleFunc("POST "+leaseapi.PathResize, resize)
 	mux.HandleFunc("POST "+leaseapi.PathReport, func(w http.ResponseWriter, _ *http.Request) {
 		Reply(w, http.StatusOK, leaseapi.ReportReply{Counts: true})
+	})
+	mux.HandleFunc("GET "+leaseapi.PathWhoami, func(w http.ResponseWriter, _ *http.Request) {
+		Reply(w, http.StatusOK, leaseapi.WhoamiReply{Name: p.Caller.Name, Open: p.Caller == leaseapi.Caller{}})
 	})
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(p.Server.Close)
