@@ -39,7 +39,7 @@ func TestReleaseToAnotherStore(t *testing.T) {
 	t.Parallel()
 	program := clitest.Build(t, "")
 	a, b := clitest.NewDurableServer(t, program, "--pool", "one=1", "--pool", "many=9"), clitest.NewDurableServer(t, program, "--pool", "one=1", "--pool", "many=9")
-	urlA, _ := frontOf(t, a.Socket)
+	urlA, frontA := frontOf(t, a.Socket)
 	urlB, frontB := frontOf(t, b.Socket)
 	w := clitest.NewBareWorld(t, program)
 	w.Env = append(os.Environ(), "LEASECTL_STATE_DIR="+w.Path("state"), "LEASECTL_OWNER=job-1", "SHARED_DIR="+w.Dir)
@@ -59,12 +59,14 @@ func TestReleaseToAnotherStore(t *testing.T) {
 		}
 	}
 
-	list := urlB + "," + urlA
+	list, nobody := urlB+","+urlA, "/nobody/listens/there"
+	frontA.Store(&nobody) // however slow the other server is, it grants
 	run(0, "acquire", "--proxy", list, "--type", "one", "--handle", "h")
+	frontA.Store(&a.Socket)
 	says(run(1, "release", "--handle", "h", "--proxy", urlA), "which has another store, but of "+list)
 	says(run(1, "release", "--handle", "h", "--proxy", urlA+","+urlB), "which has another store")
 	run(1, "recover", "--proxy", urlA)
-	frontB.Store(new("/nobody/listens/there")) // so that the other server of the list answers
+	frontB.Store(&nobody) // so that the other server of the list answers
 	says(run(1, "release", "--handle", "h"), "which has another store: name the one that granted it with --proxy")
 	if held := b.Pool().InUse; held != 1 {
 		t.Errorf("%d are held", held)
@@ -75,11 +77,13 @@ func TestReleaseToAnotherStore(t *testing.T) {
 	// A killed exec's lease, which recover settles, also if its handle is gone.
 	for _, clean := range []string{"", "rm k k.json k.lock; "} {
 		killed := w.Command("exec", "--proxy", list, "--type", "one", "--handle", "k", "--", "sh", "-c", clean+"kill -9 $PPID; sleep 1")
+		frontA.Store(&nobody)
 		killed.Run()
+		frontA.Store(&a.Socket)
 		if said := run(1, "recover", "--proxy", urlA); strings.Contains(said, "nothing was held") {
 			t.Error(said)
 		}
-		frontB.Store(new("/nobody/listens/there"))
+		frontB.Store(&nobody)
 		says(run(1, "recover"), "which has another store: name the one that granted it with --proxy")
 		frontB.Store(&b.Socket)
 		says(run(0, "recover"), "released one-0")
