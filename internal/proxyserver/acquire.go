@@ -55,16 +55,21 @@ func (h *handler) awaitAcquire(c caller, r *http.Request, t *term, q *acquireReq
 // askAgainAfter is the shortest wait after which a caller is asked again who it is.
 const askAgainAfter = time.Second
 
-// askAgain returns the outcome of an acquire of c. If that was granted leases after a wait without
-// a request id, for hours maybe, and c may no longer have them, askAgain gives them back. An acquire
-// with an id shows its token again after each slice.
+// askAgain returns the outcome of an acquire of c. If that was granted leases after a wait, and c may no longer have
+// them, askAgain gives them back. An acquire without an id may have waited for hours. One with an id has shown its
+// token at the last slice: that still counts, unless the rules are others since.
 func (h *handler) askAgain(c caller, r *http.Request, t *term, p *acquireParams, out outcome) outcome {
-	if !p.Anonymous || len(out.leases) == 0 || time.Since(p.came) < askAgainAfter {
+	if len(out.leases) == 0 || time.Since(p.came) < askAgainAfter || !p.Anonymous && h.gate.Since().Before(p.came) {
 		return out
 	}
 	now, refusal := h.identifyAsOf(r, p.came)
 	if refusal == nil && (now.id == c.id || now.id == "") && now.Role != auth.RoleRead && now.mayAcquire(p) == nil {
 		return out
+	}
+	if refusal != nil && !p.Anonymous {
+		if status, _ := refusal.Status(); status == http.StatusServiceUnavailable {
+			return out // nobody knows
+		}
 	}
 	if err := t.giveBack(out.leases); err != nil {
 		return outcome{err: err}

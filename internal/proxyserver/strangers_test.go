@@ -185,9 +185,9 @@ func TestStrangersHaveASecond(t *testing.T) {
 	}
 }
 
-// A request of version 1 that waited is asked once more who it is, by the rules of now. If it may
-// no longer have the lease, that is given back.
-func TestVersion1IsAskedAgain(t *testing.T) {
+// A request that waited is asked once more who it is, by the rules of now: one of version 1, and one with an id if
+// they have changed. If it may no longer have the lease, that is given back.
+func TestWaitersAreAskedAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*auth.Config)
 		status int
@@ -200,13 +200,13 @@ func TestVersion1IsAskedAgain(t *testing.T) {
 		"more pools":    {func(c *auth.Config) { c.Tokens[0].Pools = []string{"q", "other"} }, 200},
 		"one more rule": {func(c *auth.Config) { c.Tokens = append([]auth.Token{{Name: "new"}}, c.Tokens...) }, 200},
 	} {
-		t.Run(name, func(t *testing.T) {
+		asked := func(t *testing.T, more string, waits time.Duration) {
 			synctest.Test(t, func(t *testing.T) {
 				p := start(t, Options{Pools: []pool.Config{quota(1)}})
 				p.acquire("type=q") // while everybody may
 				p.server.SetAuth(callers(t))
-				conn := p.say("POST /lease/acquire?type=q HTTP/1.1\r\nHost: pipe\r\n" + bearer + "\r\n\r\n")
-				time.Sleep(time.Hour)
+				conn := p.say("POST /lease/acquire?type=q" + more + " HTTP/1.1\r\nHost: pipe\r\n" + bearer + "\r\n\r\n")
+				time.Sleep(waits)
 				changed := callers(t)
 				c.change(changed)
 				p.server.SetAuth(changed)
@@ -227,6 +227,8 @@ func TestVersion1IsAskedAgain(t *testing.T) {
 				}
 				conn.Close()
 			})
-		})
+		}
+		t.Run("version 1/"+name, func(t *testing.T) { asked(t, "", time.Hour) })
+		t.Run("with an id/"+name, func(t *testing.T) { asked(t, "&request_id=R", time.Second/2) })
 	}
 }

@@ -85,6 +85,7 @@ type Gate struct {
 
 // state is what a gate knows at a time.
 type state struct {
+	since   time.Time
 	open    bool // everybody may ask
 	tokens  []Token
 	issuers map[string]*trusted // by URL
@@ -99,6 +100,9 @@ func Open(c *Config, log *slog.Logger) *Gate {
 	g.Set(c)
 	return g
 }
+
+// Since returns since when g lets in whom it does now.
+func (g *Gate) Since() time.Time { return g.state.Load().since }
 
 // Close ends the fetches under way and waits for them. Later ones fail.
 func (g *Gate) Close() {
@@ -125,10 +129,10 @@ func (g *Gate) Set(c *Config) {
 	defer g.setting.Unlock()
 	old := g.state.Load()
 	if c == nil {
-		g.state.Store(&state{open: true})
+		g.state.Store(&state{since: time.Now(), open: true})
 		return
 	}
-	next := &state{tokens: c.Tokens, issuers: make(map[string]*trusted)}
+	next := &state{since: time.Now(), tokens: c.Tokens, issuers: make(map[string]*trusted)}
 	g.logRenamed(old, c)
 	for _, i := range c.Issuers {
 		was, known := old.issuers[i.URL]
