@@ -231,8 +231,7 @@ type ReleaseRequest struct {
 type ReleaseReply struct {
 	Released []string `json:"released"`        // ended, or already free; with a delay: release is scheduled
 	Stale    []Lost   `json:"stale,omitempty"` // not ended, since another owner holds them now
-	// Over are leases in Released that had ended before the call, and why: those that were named by
-	// their generation, and with a delay all.
+	// Over are leases in Released that had ended before the call, or names that were free, and why.
 	Over []Lost `json:"over,omitempty"`
 
 	// All confirms that the server carried [ReleaseRequest.All] out.

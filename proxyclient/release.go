@@ -240,7 +240,7 @@ func (r *nameRelease) pass(ctx context.Context, req leaseapi.ReleaseRequest) (la
 	for len(req.Names) > 0 {
 		t := r.try(ctx, req)
 		if t.o.err == nil && t.o.StatusCode/100 == 2 && !unsettled(t.o.answer, req.Names) {
-			r.succeeded(t.o, req.Names)
+			r.succeeded(t, req.Names)
 			return later, failed, nil
 		}
 		at := stoppedAt(t.o, req.Names)
@@ -291,15 +291,19 @@ func (r *nameRelease) noteReleased(names []string) {
 
 // succeeded notes a success: our server's reply, or an answer of version 1, which means
 // that all names are released.
-func (r *nameRelease) succeeded(o outcome, names []string) {
-	reply, ours := o.releaseReply()
+func (r *nameRelease) succeeded(t *nameTry, names []string) {
+	reply, ours := t.o.releaseReply()
 	if !ours {
 		reply.Released = names
 	}
 	reply = onlyNames(reply, func(name string) bool { return slices.Contains(names, name) })
 	r.noteReleased(reply.Released)
 	r.reply.Stale = append(r.reply.Stale, reply.Stale...)
-	r.reply.Over = append(r.reply.Over, reply.Over...)
+	for _, l := range reply.Over {
+		if !t.attemptedBefore(l.Name) { // else this call may have ended it
+			r.reply.Over = append(r.reply.Over, l)
+		}
+	}
 }
 
 // try sends one request.

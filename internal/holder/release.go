@@ -353,7 +353,11 @@ func (h *Holder) saySettled(reply leaseapi.ReleaseReply) (released []string) {
 			h.Reporter.Notef("%s counts as released: %s: somebody else released it, or the proxy was restarted and forgot it; leasectl recover lists what may still be held", lost.Name, lost.Reason)
 			continue
 		}
-		h.Reporter.Debugf("%s was over already: %s", lost.Name, lost.Reason)
+		if lost.Generation == 0 { // only the name was given
+			h.Reporter.Notef("%s is held by nobody: nothing to release", lost.Name)
+		} else {
+			h.Reporter.Debugf("%s was over already: %s", lost.Name, lost.Reason)
+		}
 		released = slices.DeleteFunc(released, func(name string) bool { return name == lost.Name })
 	}
 	return released

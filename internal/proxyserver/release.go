@@ -237,7 +237,8 @@ func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseR
 		ref := c.refOf(set, now, name, req.Owner)
 		ref.KnownAt = learned
 		var why pool.Reason
-		switch l, held := set.Held(now, name); {
+		l, held := set.Held(now, name)
+		switch {
 		case reserved && !meant[i].reserved:
 			why = pool.Taken
 		case held && l.Generation != meant[i].generation:
@@ -251,7 +252,7 @@ func (c caller) release(set *pool.Set, now time.Duration, req *leaseapi.ReleaseR
 		case why == "" && reserved:
 			reply.Released = append(reply.Released, name)
 		default:
-			answered(leaseapi.Lease{Name: name}, ref, why, false)
+			answered(leaseapi.Lease{Name: name}, ref, why, !held)
 		}
 	}
 	return reply, ""
