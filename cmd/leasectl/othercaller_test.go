@@ -291,6 +291,12 @@ func TestSharedLeaseOfOtherTokens(t *testing.T) {
 		user <- fmt.Sprint(code, "\n", said)
 	}()
 	w.Await("alice's lease", func() bool { return w.held(c.typ) })
+	if code, said := c.run("", `leasectl exec --type $T --shared S --token-file ../alice.token -- true`); code != 0 {
+		t.Errorf("a token file with a relative path: exit code %d\n%s", code, said)
+	}
+	if code, said := c.run("", `leasectl exec --type other --shared R --token-file ../alice.token -- true`); code != 0 {
+		t.Errorf("a round that is begun with a token file of a relative path: exit code %d\n%s", code, said)
+	}
 	for _, token := range []string{"alice", "alice-2", "bob", "carol", ""} {
 		code, said := c.run(token, `leasectl exec --type $T --shared S -- true`)
 		if token == "alice" && code != 0 || token != "alice" && (code != exitUsage || !strings.Contains(said, `shared lease "S": its round was begun with the token`)) {

@@ -77,7 +77,12 @@ func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request
 		l.wanted.Items = new(r.Items)
 	}
 	if identity != "" {
-		l.wanted.Token, l.wanted.TokenFile = digest(key, identity)[:8], h.Dialer.TokenFile
+		l.wanted.Token = digest(key, identity)[:8]
+	}
+	if file := h.Dialer.TokenFile; identity != "" && file != "" { // for people, who may look from another directory
+		if l.wanted.TokenFile, err = filepath.Abs(file); err != nil {
+			return lease{}, err
+		}
 	}
 	return l, nil
 }
