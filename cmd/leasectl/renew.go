@@ -67,6 +67,10 @@ func (a *app) renew(ctx context.Context, o *renewOptions) error {
 	if ttl < o.ttl {
 		a.Notef("the proxy renews for %s, not for the %s that were asked for: it allows no more for type %s", leaseapi.Duration(ttl), leaseapi.Duration(o.ttl), leaseapi.AnyOf(record.Type, record.Also))
 	}
-	a.Notef("renewed %s for %s", strings.Join(record.Names(), ", "), leaseapi.Duration(ttl))
+	still := ""
+	if at := record.ReleaseAt; !at.IsZero() && time.Until(at) < ttl {
+		still = "; it is released at " + at.Local().Format(time.DateTime) + " all the same"
+	}
+	a.Notef("renewed %s for %s%s", strings.Join(record.Names(), ", "), leaseapi.Duration(ttl), still)
 	return nil
 }
