@@ -133,7 +133,7 @@ func TestOursWire(t *testing.T) {
 		{name: "queue full", method: "POST", target: acquire + "?type=full&owner=me", status: 503, contentType: typeProblem, problem: leaseapi.ProblemQueueFull, body: "too many requests wait for this pool: 1 do"},
 		{name: "not at once", method: "POST", target: acquire + "?type=full&wait=0", status: 503, contentType: typeProblem, problem: leaseapi.ProblemExhausted, body: "no lease was free within the wait"},
 
-		{name: "release by owner", method: "POST", target: release, send: `{"names":["q-1"],"owner":"me"}`, status: 200, contentType: typeJSON, body: `{"released":["q-1"]}`},
+		{name: "release a free name by owner", method: "POST", target: release, send: `{"names":["q-1"],"owner":"me"}`, status: 200, contentType: typeJSON, body: `{"released":["q-1"],"over":[{"name":"q-1","generation":0,"reason":"released"}]}`},
 		{name: "release another's", method: "POST", target: release, send: `{"names":["q-0"],"owner":"you"}`, status: 200, contentType: typeJSON, body: `{"released":[],"stale":[{"name":"q-0","generation":0,"reason":"held-by-other"}]}`},
 		{name: "release stale", method: "POST", target: release, send: `{"leases":[{"name":"q-0","generation":1},{"name":"q-1","generation":1},{"name":"zzz","generation":1}]}`, status: 200, contentType: typeJSON,
 			body: `{"released":["q-1"],"stale":[{"name":"q-0","generation":1,"reason":"held-by-other"},{"name":"zzz","generation":1,"reason":"unknown"}],"over":[{"name":"q-1","generation":1,"reason":"held-by-other"}]}`},
