@@ -33,6 +33,7 @@ func (m *sim) doAtWall(call func(now time.Duration)) []Change {
 func (m *sim) take() []Change {
 	changes := m.set.Drain()
 	m.apply(changes)
+	m.seePairs(changes)
 	for _, p := range m.order {
 		if p.dirty { // else nothing has changed since
 			p.delays = p.limitDelays()

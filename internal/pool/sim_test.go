@@ -60,7 +60,7 @@ func TestSimulation(t *testing.T) {
 		}
 	}
 	// How often these happen differs widely from run to run: the fewest of 14 runs were 18 to 76, the most 63 to 4331.
-	for _, what := range []string{"turns of an absent leader", "counted for a follower", "recounted", "gone with its leader"} {
+	for _, what := range append(featurePairs(), "turns of an absent leader", "counted for a follower", "recounted", "gone with its leader") {
 		if enough && seen[what] == 0 {
 			t.Errorf("%q did not happen: the simulation does not try it", what)
 		}
@@ -127,6 +127,8 @@ type sim struct {
 	past   []func() // calls to be repeated
 	ids    int
 
+	waitsSince map[string]happened // of those that wait, by their ids
+
 	clock    time.Duration // how much time has passed, over all restarts
 	seen     map[string]int
 	log      [40]func() string // the last things done
@@ -137,7 +139,7 @@ type sim struct {
 
 func newSim(t *testing.T, w world, seed uint64) *sim {
 	m := &sim{t: t, world: w, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)),
-		byName: map[string]*owner{}, seen: map[string]int{}}
+		byName: map[string]*owner{}, seen: map[string]int{}, waitsSince: map[string]happened{}}
 	for i := range w.owners {
 		o := &owner{name: fmt.Sprint("o", i)}
 		m.owners = append(m.owners, o)
