@@ -9,7 +9,8 @@ import (
 	"github.com/leasectl/leasectl/internal/pool"
 )
 
-// mostEvents is how many events are kept. Each has an owner and some names: a thousand
+// mostEvents is how many events are kept, and as many acts of operators: jobs, of which one may make ten thousand
+// events a second, do not make the server forget these. Each has an owner and some names: a thousand
 // events take less than a megabyte.
 const mostEvents = 1000
 
@@ -23,7 +24,8 @@ type Past struct {
 
 	mu     sync.Mutex // guards what follows
 	minute int64      // the present one, from 0 at the start; it does not go back
-	events []Event    // a ring: event number n is at (n - 1) % mostEvents
+	events ring       // without acts
+	acts   ring       // of operators
 	last   uint64     // number of the last event
 	pools  map[string]*day
 }
@@ -84,11 +86,35 @@ func (p *Past) Changed(changes []pool.Change) {
 func (p *Past) add(e Event) {
 	p.last++
 	e.Number = p.last
-	if len(p.events) < mostEvents {
-		p.events = append(p.events, e)
+	if e.By != "" {
+		p.acts.add(e)
 		return
 	}
-	p.events[(e.Number-1)%mostEvents] = e
+	p.events.add(e)
+}
+
+// ring keeps the last mostEvents events.
+type ring struct {
+	events []Event
+	oldest int // once it is full
+}
+
+func (r *ring) add(e Event) {
+	if len(r.events) < mostEvents {
+		r.events = append(r.events, e)
+		return
+	}
+	r.events[r.oldest] = e
+	r.oldest = (r.oldest + 1) % mostEvents
+}
+
+// newest returns the n-th event from the end, from zero on; false if there are fewer.
+func (r *ring) newest(n int) (*Event, bool) {
+	size := len(r.events)
+	if n >= size {
+		return nil, false
+	}
+	return &r.events[(r.oldest+size-1-n)%size], true
 }
 
 // Find returns the newest events that match, newest first, and no more than most. match must
@@ -96,9 +122,20 @@ func (p *Past) add(e Event) {
 func (p *Past) Find(most int, match func(Event) bool) (found []Event) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for n := p.last; n > 0 && n+mostEvents > p.last && len(found) < most; n-- {
-		if e := p.events[(n-1)%mostEvents]; match(e) {
-			found = append(found, e)
+	events, acts := 0, 0 // that were looked at
+	for len(found) < most {
+		e, more := p.events.newest(events)
+		if act, is := p.acts.newest(acts); is && (!more || act.Number > e.Number) {
+			e, more = act, true
+			acts++
+		} else {
+			events++
+		}
+		if !more {
+			break
+		}
+		if match(*e) {
+			found = append(found, *e)
 		}
 	}
 	return found

@@ -41,14 +41,15 @@ func TestDayOfAPoolThatStoodStill(t *testing.T) {
 	}
 }
 
-// The last thousand events are kept, the newest first, and can be filtered.
+// The last thousand events are kept, the newest first, and can be filtered. An operator's act is not forgotten for them.
 func TestEvents(t *testing.T) {
 	p := New(time.Now, func() time.Duration { return 0 })
+	p.Changed([]pool.Change{{Kind: pool.Paused, Pause: &pool.Pause{Type: "q"}, Act: pool.Act{By: "alice"}}})
 	for i := range mostEvents + 10 {
 		p.Changed([]pool.Change{{Kind: pool.Granted, Leases: []pool.Lease{{Name: fmt.Sprint("n", i), Type: "q", Owner: "me", RequestID: fmt.Sprint("r", i)}}}})
 	}
 	all := p.Find(2*mostEvents, func(Event) bool { return true })
-	if len(all) != mostEvents || all[0].Names[0] != "n1009" || all[mostEvents-1].Names[0] != "n10" {
+	if len(all) != mostEvents+1 || all[0].Names[0] != "n1009" || all[mostEvents-1].Names[0] != "n10" || all[mostEvents].By != "alice" {
 		t.Errorf("%d events, from %v to %v", len(all), all[0], all[len(all)-1])
 	}
 }
