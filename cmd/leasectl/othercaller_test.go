@@ -25,8 +25,7 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// callersWorld is a server with callers: alice, who takes leases and has two tokens; bob, who sees her
-// pools; and carol, who does not.
+// callersWorld is a server with the callers of [clitest.WriteCallers]: alice takes leases.
 type callersWorld struct {
 	*world
 	socket string
@@ -39,15 +38,7 @@ func newCallersWorld(t *testing.T, pools ...string) *callersWorld {
 	w := &callersWorld{world: newBareWorld(t, clitest.Build(t, "")), pools: pools}
 	w.socket = w.Path("s")
 	w.Env = append(os.Environ(), "LEASE_PROXY_SERVER_URL="+w.relay(), "LEASECTL_OWNER=job-1")
-	for _, token := range []string{"alice", "alice-2", "bob", "carol"} {
-		w.write(token+".token", token+"-secret-0123456789\n")
-	}
-	w.write("auth.yaml", `tokens:
-- {name: alice, secret_file: alice.token}
-- {name: alice, secret_file: alice-2.token}
-- {name: bob, secret_file: bob.token}
-- {name: carol, secret_file: carol.token, pools: [other]}
-`)
+	clitest.WriteCallers(t, w.Dir)
 	t.Cleanup(func() { w.stop(); w.NoneLeft() })
 	return w
 }

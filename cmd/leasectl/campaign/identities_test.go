@@ -73,7 +73,7 @@ type identitiesServer struct {
 func newIdentities(t *testing.T) *identities {
 	c := &identities{world: newBareWorld(t, clitest.Build(t, ""))}
 	t.Cleanup(c.NoneLeft)
-	auth := writeCallers(t, c.Dir)
+	auth := clitest.WriteCallers(t, c.Dir)
 	for i := range c.servers {
 		s := &c.servers[i]
 		socket, log := c.Path(fmt.Sprint("s", i)), new(clitest.LiveLog)

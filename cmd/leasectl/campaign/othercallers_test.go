@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -14,29 +13,6 @@ import (
 	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
 	"github.com/leasectl/leasectl/proxyclient"
 )
-
-// callersAuth lets in alice, who takes leases and has two tokens; bob, who sees all pools; and carol, who sees other only.
-const callersAuth = `tokens:
-- {name: alice, secret_file: alice.token}
-- {name: alice, secret_file: alice-2.token}
-- {name: bob, secret_file: bob.token}
-- {name: carol, secret_file: carol.token, pools: [other]}
-`
-
-// writeCallers writes the file of callersAuth and its tokens into a folder, and returns the path of the file.
-func writeCallers(t *testing.T, dir string) string {
-	t.Helper()
-	files := map[string]string{"auth.yaml": callersAuth}
-	for _, token := range []string{"alice", "alice-2", "bob", "carol"} {
-		files[token+".token"] = token + "-secret-0123456789\n"
-	}
-	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return filepath.Join(dir, "auth.yaml")
-}
 
 // A leader dies, and at once somebody gives back what alice took on the same machine: with her other token it ends, with
 // that of carol, who does not see her pool, it stays, and so do its traces: alice gives it back afterwards. It is what
@@ -58,7 +34,7 @@ func TestFailoverOfOtherCallers(t *testing.T) {
 	}
 	w := newBareWorld(t, clitest.Build(t, ""))
 	t.Cleanup(w.NoneLeft)
-	serve := []string{"--auth", writeCallers(t, w.Dir), "--pool", "other=100"}
+	serve := []string{"--auth", clitest.WriteCallers(t, w.Dir), "--pool", "other=100"}
 	tokens := []string{"alice-2", "carol"}
 	for op := range ops {
 		for _, token := range tokens {
