@@ -272,8 +272,8 @@ func TestBeyondVersion1(t *testing.T) {
 		{leaseapi.PathAcquire + "?type=q&type=x&count=1&count=2", `{"tides":1}`, 200, `{"names":["q-0"]}`},
 		{leaseapi.PathRelease, `{"Names":["q-0"],"names":["q-0"]}`, 204, ""},
 		{leaseapi.PathAcquire + "?type=q&owner=", `{}`, 200, `"generation"`},
-		{leaseapi.PathRelease, `{"names":["q-0"],"leases":[]}`, 200, `{"released":["q-0"]}`},
-		{leaseapi.PathRelease, `{"names":["q-0"],"report":{"request_id":"r","outcome":"ok"}}`, 200, `{"released":["q-0"]}`},
+		{leaseapi.PathRelease, `{"names":["q-0"],"leases":[]}`, 200, `{"released":["q-0"]`},
+		{leaseapi.PathRelease, `{"names":["q-0"],"report":{"request_id":"r","outcome":"ok"}}`, 200, `{"released":["q-0"]`},
 	} {
 		if r := p.do("POST", tt.path, tt.body); r.status != tt.status || !strings.Contains(r.body, tt.answer) {
 			t.Errorf("%s with %q: %d %s, want %d %s", tt.path, tt.body, r.status, r.body, tt.status, tt.answer)
