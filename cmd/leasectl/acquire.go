@@ -295,12 +295,25 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 		return a.printHandle(o, handle, lease.Names())
 	})
 	if err == nil {
-		a.Notef("acquired %s for %s", strings.Join(lease.Names(), ", "), lease.Owner())
+		a.Notef("acquired %s for %s%s", strings.Join(lease.Names(), ", "), lease.Owner(), o.until(lease))
 		if before != nil {
 			a.sayChanges(*before, handle)
 		}
 	}
 	return err
+}
+
+// until says when a lease ends that nobody renews.
+func (o *acquireOptions) until(lease *holder.Lease) string {
+	end, now := lease.Deadline(), time.Now()
+	if end.IsZero() || o.ownerPID != 0 {
+		return ""
+	}
+	left := proxyclient.Until(end)
+	if o.releaseAfter > 0 {
+		left = min(left, o.releaseAfter)
+	}
+	return ", until " + clockTime(now.Add(left), now)
 }
 
 // sayChanges says what of the lease of a handle is not as before.

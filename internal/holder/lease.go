@@ -93,6 +93,9 @@ func (l *Lease) NamesOf() map[string][]string {
 	return of
 }
 
+// Deadline returns when the lease ends unless it is renewed before; zero: it does not end by itself.
+func (l *Lease) Deadline() proxyclient.Instant { return l.deadline }
+
 // Owner returns the owner of the lease, as the proxy was told.
 func (l *Lease) Owner() string { return l.record.Owner }
 
