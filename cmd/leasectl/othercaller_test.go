@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -320,6 +321,9 @@ func TestHandleOfAnotherCaller(t *testing.T) {
 		if (code == 0) != (act == "status") || !strings.Contains(said, "the proxy does not show this lease to carol, which is not who took it: use the token of alice") || strings.Contains(said, "lost") {
 			t.Errorf("%s: exit code %d\n%s", act, code, said)
 		}
+	}
+	if n := len(w.Processes()); n != 2 && runtime.GOOS == "linux" {
+		t.Errorf("%d processes, want the server and the keeper", n)
 	}
 	if code, said := c.run("alice", `leasectl renew --handle h && leasectl release --handle h; ls state/intents`); code != 0 || w.held(c.typ) || strings.Contains(said, ".json") {
 		t.Errorf("alice: %d\n%s", code, said)

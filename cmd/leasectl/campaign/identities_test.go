@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,7 +95,11 @@ func newIdentities(t *testing.T) *identities {
 			return listens.MatchString(log.String()) && strings.Contains(log.String(), "listening on unix:")
 		})
 		port := listens.FindStringSubmatch(log.String())[1]
-		for _, url := range []string{"http://127.0.0.1:%s", "127.0.0.1:%s/", "HTTP://localhost:%s//", "http://LocalHost:%s"} {
+		urls := []string{"http://127.0.0.1:%s", "127.0.0.1:%s/", "HTTP://127.0.0.1:%s//"}
+		if _, err := net.LookupHost("localhost"); err == nil {
+			urls = append(urls, "HTTP://localhost:%s//", "http://LocalHost:%s")
+		}
+		for _, url := range urls {
 			s.urls = append(s.urls, fmt.Sprintf(url, port))
 		}
 		s.urls = append(s.urls, "unix://"+socket, "unix://"+c.Dir+"//"+filepath.Base(socket))

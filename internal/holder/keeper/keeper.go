@@ -127,12 +127,18 @@ func (k *Keeper) holds(r lockfile.Record) bool {
 }
 
 // stillKept reads the handle and tells whether the keeper still has a lease to look after: the
-// handle holds it, cannot be read, or was removed although nobody gave the lease back.
-func (k *Keeper) stillKept() bool {
+// handle holds it, cannot be read, or was removed although nobody gave the lease back. It waits for the end of a release that is
+// under way, since the proxy may refuse it.
+func (k *Keeper) stillKept(ctx context.Context) bool {
 	if k.dismissed() {
 		return false
 	}
 	r, err := k.Handle.Read()
+	if err == nil && r.State == lockfile.HandleReleasing && r.RequestID == k.Request {
+		ctx, cancel := cleanup.Context(ctx)
+		defer cancel()
+		err = k.Handle.Update(ctx, func(tx *lockfile.Tx) error { r = tx.Record; return nil })
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return lockfile.Certain(k.record.Leases)
@@ -153,7 +159,7 @@ func (k *Keeper) wait(ctx context.Context) (over bool, err error) {
 		when proxyclient.Instant
 	}
 	for {
-		if !k.stillKept() {
+		if !k.stillKept(ctx) {
 			return k.orphaned(), nil
 		}
 		var late <-chan time.Time // nil: there is no late release, or the proxy does it

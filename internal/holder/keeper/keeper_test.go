@@ -30,14 +30,14 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	}
 	hold("request-1")
 	k := Keeper{Keepers: &Keepers{StateDir: dir, Debugf: t.Logf}, Handle: handle, Request: "request-1"}
-	if !k.stillKept() {
+	if !k.stillKept(t.Context()) {
 		t.Error("it leaves a lease when the state directory was removed")
 	}
 	if err := errors.Join(os.Mkdir(k.Keepers.dir(), 0o700), os.WriteFile(k.Keepers.socket(k.Request), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	k.home, err = os.Lstat(k.Keepers.dir())
-	if err != nil || !k.stillKept() {
+	if err != nil || !k.stillKept(t.Context()) {
 		t.Fatalf("it does not know its own request (%v)", err)
 	}
 	away := handle.Path() + ".away"
@@ -47,19 +47,51 @@ func TestKeeperOfAnUnreadableHandle(t *testing.T) {
 	if err := os.Symlink(away, handle.Path()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := handle.Read(); err == nil || !k.stillKept() {
+	if _, err := handle.Read(); err == nil || !k.stillKept(t.Context()) {
 		t.Errorf("it leaves a lease whose handle cannot be read (%v)", err)
 	}
 	if err := os.Rename(away, handle.Path()); err != nil {
 		t.Fatal(err)
 	}
 	k.Keepers.Dismiss(k.Request)
-	if k.stillKept() {
+	if k.stillKept(t.Context()) {
 		t.Error("it looks after a lease that was given back")
 	}
 	hold("request-2")
-	if k.stillKept() {
+	if k.stillKept(t.Context()) {
 		t.Error("it looks after another request's lease")
+	}
+}
+
+// A release that the proxy refuses leaves the handle as it was, and the lease its keeper: the keeper does not take the beginning
+// of the release for its end.
+func TestKeeperBesideARefusedRelease(t *testing.T) {
+	dir := t.TempDir()
+	handle, err := lockfile.OpenHandle(filepath.Join(dir, "handle"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := Keeper{Keepers: &Keepers{StateDir: dir, Debugf: t.Logf}, Handle: handle, Request: "request-1"}
+	held := lockfile.Record{State: lockfile.HandleHeld, RequestID: k.Request, Leases: []lockfile.Lease{{Name: "lease1", Generation: 1}}}
+	kept := make(chan bool, 1)
+	err = handle.Update(t.Context(), func(tx *lockfile.Tx) error {
+		tx.Record = held
+		tx.State = lockfile.HandleReleasing
+		if err := tx.Save(); err != nil {
+			return err
+		}
+		go func() { kept <- k.stillKept(t.Context()) }()
+		select { // it looks meanwhile
+		case is := <-kept:
+			t.Errorf("it has decided before the release has ended: %t", is)
+			kept <- is
+		case <-time.After(50 * time.Millisecond):
+		}
+		tx.Record = held
+		return nil
+	})
+	if err != nil || !<-kept {
+		t.Errorf("it leaves the lease (%v)", err)
 	}
 }
 
