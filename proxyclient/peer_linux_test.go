@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -34,7 +35,11 @@ func TestSocketOfAnother(t *testing.T) {
 		}
 		listening <- syscall.Listen(fd, 1) // who calls this is the peer
 	}()
-	want(t, <-listening)
+	if err := <-listening; errors.Is(err, syscall.EPERM) {
+		t.Skip("this root cannot act as another user")
+	} else if err != nil {
+		t.Fatal(err)
+	}
 	c, err := New(Options{URL: "unix://" + path, Token: "a-token-of-some-length"})
 	want(t, err)
 	defer c.Close()
