@@ -237,7 +237,7 @@ func (r *identitiesRound) do(j *identitiesJob) (code int) {
 	if j.kill > 0 { // the whole step, but what has a group of its own
 		defer time.AfterFunc(j.kill, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }).Stop()
 	}
-	defer time.AfterFunc(stormLonger, func() {
+	defer time.AfterFunc(tooLong, func() {
 		r.T.Errorf("%s does not end", j.script)
 		cmd.Process.Kill()
 	}).Stop()

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -71,6 +72,9 @@ func newBareWorld(t *testing.T, program string) *world {
 	t.Helper()
 	return &world{World: clitest.NewBareWorld(t, program)}
 }
+
+// tooLong is longer than any command of a campaign takes.
+const tooLong = 3 * time.Minute
 
 // The exit codes that leasectl promises: leasectl help exit-codes.
 const (

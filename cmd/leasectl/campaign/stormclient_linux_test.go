@@ -31,7 +31,6 @@ const (
 	stormNoName = 98 // somebody else holds the lease's name
 	stormNoKey  = 99 // somebody else holds its key
 	stormKilled = -1
-	stormLonger = 3 * time.Minute // longer than any command takes
 )
 
 // exec runs one exec, in one of many ways.
@@ -116,7 +115,7 @@ func (s *storm) execute(random *rand.Rand, args ...string) (code int, stderr str
 	if random.IntN(10) == 0 {
 		defer time.AfterFunc(time.Duration(random.IntN(200))*time.Millisecond, func() { cmd.Process.Kill() }).Stop()
 	}
-	defer time.AfterFunc(stormLonger, func() {
+	defer time.AfterFunc(tooLong, func() {
 		s.T.Errorf("%v does not end", args)
 		cmd.Process.Signal(os.Kill)
 	}).Stop()
