@@ -147,6 +147,7 @@ type identitiesJob struct {
 	script string
 	kill   time.Duration // after which it is killed; 0: it is not
 	delay  time.Duration // after which it begins
+	hold   time.Duration // for which its command has the lease, in an exec
 	codes  []int         // allowed; nil: any
 	urls   [2]string     // that it uses, in its first and its other commands
 }
@@ -157,14 +158,19 @@ func one[T any](random *rand.Rand, of ...T) T { return of[random.IntN(len(of))] 
 const stolen = 98
 
 // holding is the command of an exec: it locks the name of its lease.
-func (r *identitiesRound) holding(server int, mode string) string {
-	return fmt.Sprintf(`exec 8>>'%s/lock%d-'"$LEASED_RESOURCE"; lockfd 8 %s || exit %d; sleep 0.0%d 8>&-`, r.dir, server, mode, stolen, r.random.IntN(90)+10)
+func (r *identitiesRound) holding(j *identitiesJob) string {
+	mode := "-x"
+	if j.kind == "shared" {
+		mode = "-s"
+	}
+	return fmt.Sprintf(`exec 8>>'%s/lock%d-'"$LEASED_RESOURCE"; lockfd 8 %s || exit %d; sleep %.3f 8>&-`, r.dir, j.server, mode, stolen, j.hold.Seconds())
 }
 
 // job draws a job.
 func (r *identitiesRound) job(i int) *identitiesJob {
 	j := &identitiesJob{
-		token: one(r.random, "alice", "alice-2", "bob"), state: fmt.Sprint("state", min(1, r.random.IntN(4)/3)), server: r.random.IntN(2), delay: rand.N(60 * time.Millisecond),
+		token: one(r.random, "alice", "alice-2", "bob"), state: fmt.Sprint("state", min(1, r.random.IntN(4)/3)), server: r.random.IntN(2), delay: time.Duration(r.random.IntN(60)) * time.Millisecond,
+		hold:  time.Duration(10+r.random.IntN(90)) * time.Millisecond,
 		owner: fmt.Sprintf("job-%d-%d", r.n, i), handle: fmt.Sprintf("h%d", i), codes: []int{0, exitUnreachable}, // on a slow machine
 	}
 	j.urls = [2]string{one(r.random, r.servers[j.server].urls...), one(r.random, r.servers[j.server].urls...)}
@@ -213,15 +219,8 @@ func (r *identitiesRound) do(j *identitiesJob) (code int) {
 	time.Sleep(j.delay)
 	cmd := exec.Command("sh", "-c", `leasectl() { "$LEASECTL" "$@"; }; `+strings.Replace(j.script, "exec leasectl", `exec "$LEASECTL"`, 1))
 	cmd.Dir = r.dir
-	mode := "-x"
-	if j.kind == "shared" {
-		mode = "-s"
-	}
-	r.mu.Lock()
-	holding := r.holding(j.server, mode)
-	r.mu.Unlock()
 	cmd.Env = append(os.Environ(), "LEASECTL="+r.Program, "LEASECTL_STATE_DIR="+filepath.Join(r.dir, j.state), "SHARED_DIR="+r.dir, "LEASECTL_OWNER="+j.owner,
-		"LEASE_PROXY_SERVER_URL="+j.urls[0], "OTHER_URL="+j.urls[1], "LEASECTL_TOKEN_FILE="+r.Path(j.token+".token"), "HOLDING="+holding)
+		"LEASE_PROXY_SERVER_URL="+j.urls[0], "OTHER_URL="+j.urls[1], "LEASECTL_TOKEN_FILE="+r.Path(j.token+".token"), "HOLDING="+r.holding(j))
 	out, err := os.CreateTemp(r.dir, "out")
 	if err != nil {
 		r.T.Error(err)
