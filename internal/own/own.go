@@ -127,7 +127,7 @@ func Peer(socket string, user int) error {
 		}
 		if !aloneWrites(info) || owner.User != user {
 			return fmt.Errorf("user %d listens on socket %s, this is user %d, and others can write to %s: run the proxy as this user or root, or put its socket into a directory that only user %[1]d can write to",
-				user, filepath.Base(socket), os.Geteuid(), dir)
+				user, filepath.Base(socket), thisUser, dir)
 		}
 	}
 	return err
