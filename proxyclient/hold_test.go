@@ -38,8 +38,8 @@ func TestHold(t *testing.T) {
 		s.freeAfter(time.Hour, "a")
 		start := time.Now()
 		err := c.Hold(t.Context(), oneOfT, func(ctx context.Context, g *Grant) error {
-			if took := time.Since(start); took != time.Hour || s.renews != 1 || g.Leases[0].Name != "a" {
-				t.Errorf("began after %v, %d renewals, with %+v", took, s.renews, g)
+			if took, renewed := time.Since(start), s.renewed(); took != time.Hour || renewed != 1 || g.Leases[0].Name != "a" {
+				t.Errorf("began after %v, %d renewals, with %+v", took, renewed, g)
 			}
 			time.Sleep(time.Hour) // as many TTLs
 			if held, _ := s.state(); held != 1 || ctx.Err() != nil {
@@ -85,8 +85,8 @@ func TestHold(t *testing.T) {
 			cancel()
 			<-work.Done()
 			time.Sleep(time.Hour)
-			if s.renews < 30 {
-				t.Errorf("renewed %d times", s.renews)
+			if renewed := s.renewed(); renewed < 30 {
+				t.Errorf("renewed %d times", renewed)
 			}
 			return context.Cause(work)
 		})
