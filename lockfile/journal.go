@@ -181,7 +181,7 @@ func (in Intent) encode() ([]byte, error) {
 // not, and would make ext4 (auto_da_alloc) write the file out when it is closed, although an
 // entry lives for milliseconds and need not survive a power cut.
 func fill(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return err
 	}

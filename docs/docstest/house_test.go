@@ -87,7 +87,6 @@ var mayImport = map[string][]string{
 // place: flock in lockfile, signals in trap, processes below trap, retries in proxyclient, the
 // store in proxyserver/store, pages in proxyserver/ui, the command line in cmd.
 var onlyIn = map[string][]string{
-	"github.com/VictoriaMetrics/metrics":     {"proxyserver/metrics"},
 	"github.com/coreos/go-oidc/v3/oidc":      {"proxyserver/auth"},
 	"github.com/go-jose/go-jose/v4":          {"proxyserver/auth", "proxyserver/auth/authtest"},
 	"github.com/gofrs/flock":                 {"lockfile"},

@@ -7,23 +7,24 @@
 //     exist counts as the empty type.
 //   - Counts are in memory, and begin at zero with each process.
 //
-// [Counts] is safe for concurrent use. VictoriaMetrics/metrics counts and writes the numbers;
-// prometheus/client_golang would cost every command several times as much at its start.
+// [Counts] is safe for concurrent use. The numbers are its own: a library that counts makes tables,
+// and reads files of the machine, at the start of each command, and no command but serve counts.
 package metrics
 
 import (
 	"sync"
 	"time"
 
-	vm "github.com/VictoriaMetrics/metrics"
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Counts are the counts of a server since it started. [New] makes them.
 type Counts struct {
-	started  time.Time
-	families []*family // in the order in which they are written
+	started time.Time
+
+	mu       sync.Mutex // held while a change is counted, so that a scrape sees it whole
+	families []*family  // in the order in which they are written
 
 	// Most families have a series for each pool.
 	grants, releases, expiries, breaks *family
@@ -32,29 +33,22 @@ type Counts struct {
 	overtakes, moves, limitMoves       *family
 	wait, hold, waitsEnded             *family
 	refusals, notAdmitted, reloads     *family // their series begin with the first event
-	commitSeconds, commitChanges       *vm.PrometheusHistogram
-	commitErrors, stalls               *vm.Counter
+	commitSeconds, commitChanges       *series
+	commitErrors, stalls               *series
 
-	mu    sync.Mutex             // held while a change is counted, so that a scrape sees it whole
 	pools map[string]*poolCounts // by type
-}
-
-// family is a metric with all its series.
-type family struct {
-	name, kind, help string
-	series           *vm.Set
 }
 
 // poolCounts counts leases: a grant of three counts three times, so that grants
 // equal the ends plus the leases in use. Only waits are counted by request.
 type poolCounts struct {
-	grants, releases, expiries, breaks *vm.Counter
-	v1Ending, v1Expiries               *vm.Counter // of leases that version-1 clients hold
-	overcommits, grown, shrunk         *vm.Counter
-	reportsOK, reportsThrottled        *vm.Counter
-	cuts, rises                        *vm.Counter
-	overtakes, moves                   *vm.Counter
-	wait, hold                         *vm.PrometheusHistogram
+	grants, releases, expiries, breaks *series
+	v1Ending, v1Expiries               *series // of leases that version-1 clients hold
+	overcommits, grown, shrunk         *series
+	reportsOK, reportsThrottled        *series
+	cuts, rises                        *series
+	overtakes, moves                   *series
+	wait, hold                         *series
 	peaks                              peaks
 }
 
@@ -80,35 +74,26 @@ func New() *Counts {
 	m.overtakes = m.family("leasectl_overtakes_total", "counter", "Requests granted ahead of waiters that did not fit.")
 	m.moves = m.family("leasectl_moves_total", "counter", "Waiters that an operator gave another priority.")
 	m.breaks = m.family("leasectl_breaks_total", "counter", "Leases that an operator took away, once they have ended.")
-	m.wait = m.family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.")
-	m.hold = m.family("leasectl_hold_seconds", "histogram", "How long leases that ended had been held.")
+	m.wait = m.family("leasectl_wait_seconds", "histogram", "How long requests that were granted had waited.", waitBounds...)
+	m.hold = m.family("leasectl_hold_seconds", "histogram", "How long leases that ended had been held.", holdBounds...)
 	m.waitsEnded = m.family("leasectl_waits_ended_total", "counter", "Requests that left the queue without a lease.")
 	m.resizes = m.family("leasectl_resizes_total", "counter", "Leases of counted pools that hold another number of units since.")
 	m.reports = m.family("leasectl_reports_total", "counter", "What holders said of their leases, as far as it counts.")
 	m.limitMoves = m.family("leasectl_limit_moves_total", "counter", "Moves of the limit of a pool that adapts.")
 	m.refusals = m.family("leasectl_refusals_total", "counter", "Calls refused; the type is empty if there is none, or no such one.")
 	m.notAdmitted = m.family("leasectl_not_admitted_total", "counter", "Calls whose sender was not let in, by why; the issuer is empty if the token names none of the server's file.")
-	m.commitSeconds = m.family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.").histogram(commitBounds)
-	m.commitChanges = m.family("leasectl_commit_changes", "histogram", "Changes that became durable together.").histogram(changesBounds)
-	m.commitErrors = m.family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server ends, or stands by if several servers share the store.").counter()
-	m.stalls = m.family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.").counter()
+	m.commitSeconds = m.family("leasectl_commit_seconds", "histogram", "How long it took to make changes durable.", commitBounds...).with()
+	m.commitChanges = m.family("leasectl_commit_changes", "histogram", "Changes that became durable together.", changesBounds...).with()
+	m.commitErrors = m.family("leasectl_commit_errors_total", "counter", "Commits that failed: after the first, the server ends, or stands by if several servers share the store.").with()
+	m.stalls = m.family("leasectl_stalls_total", "counter", "Times in which the server stood still for more than a second.").with()
 	m.reloads = m.family("leasectl_reloads_total", "counter", "Files that were read again, by whether they were taken up.")
 	return m
 }
 
-func (m *Counts) family(name, kind, help string) *family {
-	f := &family{name, kind, help, vm.NewSet()}
+func (m *Counts) family(name, kind, help string, bounds ...float64) *family {
+	f := &family{name: name, kind: kind, help: help, bounds: bounds, series: make(map[string]*series)}
 	m.families = append(m.families, f)
 	return f
-}
-
-// counter returns the counter of some labels, and makes it if there is none.
-func (f *family) counter(labels ...string) *vm.Counter {
-	return f.series.GetOrCreateCounter(series(f.name, labels...))
-}
-
-func (f *family) histogram(bounds []float64, labels ...string) *vm.PrometheusHistogram {
-	return f.series.NewPrometheusHistogramExt(series(f.name, labels...), bounds)
 }
 
 // pool returns the counts of a type, and makes them if there are none. The caller holds m.mu.
@@ -116,19 +101,19 @@ func (m *Counts) pool(typ string) *poolCounts {
 	p := m.pools[typ]
 	if p == nil {
 		p = &poolCounts{
-			grants: m.grants.counter("type", typ), releases: m.releases.counter("type", typ),
-			expiries: m.expiries.counter("type", typ), breaks: m.breaks.counter("type", typ),
-			v1Ending: m.v1Ending.counter("type", typ), v1Expiries: m.v1Expiries.counter("type", typ),
-			overcommits: m.overcommits.counter("type", typ),
-			grown:       m.resizes.counter("type", typ, "how", "grown"), shrunk: m.resizes.counter("type", typ, "how", "shrunk"),
-			reportsOK:        m.reports.counter("type", typ, "outcome", leaseapi.OutcomeOK),
-			reportsThrottled: m.reports.counter("type", typ, "outcome", leaseapi.OutcomeThrottled),
-			cuts:             m.limitMoves.counter("type", typ, "how", "cut"), rises: m.limitMoves.counter("type", typ, "how", "rise"),
-			overtakes: m.overtakes.counter("type", typ), moves: m.moves.counter("type", typ),
-			wait: m.wait.histogram(waitBounds, "type", typ), hold: m.hold.histogram(holdBounds, "type", typ),
+			grants: m.grants.with("type", typ), releases: m.releases.with("type", typ),
+			expiries: m.expiries.with("type", typ), breaks: m.breaks.with("type", typ),
+			v1Ending: m.v1Ending.with("type", typ), v1Expiries: m.v1Expiries.with("type", typ),
+			overcommits: m.overcommits.with("type", typ),
+			grown:       m.resizes.with("type", typ, "how", "grown"), shrunk: m.resizes.with("type", typ, "how", "shrunk"),
+			reportsOK:        m.reports.with("type", typ, "outcome", leaseapi.OutcomeOK),
+			reportsThrottled: m.reports.with("type", typ, "outcome", leaseapi.OutcomeThrottled),
+			cuts:             m.limitMoves.with("type", typ, "how", "cut"), rises: m.limitMoves.with("type", typ, "how", "rise"),
+			overtakes: m.overtakes.with("type", typ), moves: m.moves.with("type", typ),
+			wait: m.wait.with("type", typ), hold: m.hold.with("type", typ),
 		}
 		for _, end := range pool.WaitEnds {
-			m.waitsEnded.counter("type", typ, "how", string(end))
+			m.waitsEnded.with("type", typ, "how", string(end))
 		}
 		m.pools[typ] = p
 	}
@@ -153,54 +138,54 @@ func (m *Counts) Changed(changes []pool.Change) {
 		switch c := &changes[i]; c.Kind {
 		case pool.Granted:
 			p := m.pool(c.Leases[0].Type)
-			p.wait.Update(c.Took.Seconds())
+			p.wait.observe(c.Took.Seconds())
 			if c.Overtook > 0 {
-				p.overtakes.Inc()
+				p.overtakes.inc()
 			}
 			for _, l := range c.Leases {
 				p := m.pool(l.Type) // of a request of several pools: its own
-				p.grants.Inc()
+				p.grants.inc()
 				if l.Overcommit {
-					p.overcommits.Inc()
+					p.overcommits.inc()
 				}
 			}
 		case pool.Resized:
 			if p := m.pool(c.Lease.Type); c.Lease.Units > c.Before {
-				p.grown.Inc()
+				p.grown.inc()
 			} else if c.Lease.Units < c.Before {
-				p.shrunk.Inc()
+				p.shrunk.inc()
 			}
 		case pool.ReportCounted:
 			if p := m.pool(c.Reported.Type); c.Reported.Outcome == pool.OutcomeThrottled {
-				p.reportsThrottled.Inc()
+				p.reportsThrottled.inc()
 			} else {
-				p.reportsOK.Inc()
+				p.reportsOK.inc()
 			}
 		case pool.Adapted:
 			switch p := m.pool(c.Reports.Type); {
 			case !c.Moved:
 			case c.Reports.Moved.Cut():
-				p.cuts.Inc()
+				p.cuts.inc()
 			default:
-				p.rises.Inc()
+				p.rises.inc()
 			}
 		case pool.Moved:
-			m.pool(c.Waiter.Type).moves.Inc()
+			m.pool(c.Waiter.Type).moves.inc()
 		case pool.Dropped:
-			m.waitsEnded.counter("type", c.Request.Type, "how", string(c.WaitEnd())).Inc()
+			m.waitsEnded.with("type", c.Request.Type, "how", string(c.WaitEnd())).inc()
 		case pool.Done:
 			p := m.pool(c.Lease.Type)
-			p.hold.Update(c.Took.Seconds())
+			p.hold.observe(c.Took.Seconds())
 			switch {
 			case c.Reason.Broken(), c.Lease.Broken != "": // however its holder then ended it
-				p.breaks.Inc()
+				p.breaks.inc()
 			case c.Reason == pool.Expired:
-				p.expiries.Inc()
+				p.expiries.inc()
 				if c.Lease.OfVersion1() {
-					p.v1Expiries.Inc()
+					p.v1Expiries.inc()
 				}
 			default:
-				p.releases.Inc()
+				p.releases.inc()
 			}
 		}
 	}
@@ -210,17 +195,19 @@ func (m *Counts) Changed(changes []pool.Change) {
 func (m *Counts) Version1Ending(typ string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.pool(typ).v1Ending.Inc()
+	m.pool(typ).v1Ending.inc()
 }
 
 // Committed counts a transaction with n changes; after an err only the failure counts.
 func (m *Counts) Committed(n int, took time.Duration, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err != nil {
-		m.commitErrors.Inc()
+		m.commitErrors.inc()
 		return
 	}
-	m.commitSeconds.Update(took.Seconds())
-	m.commitChanges.Update(float64(n))
+	m.commitSeconds.observe(took.Seconds())
+	m.commitChanges.observe(float64(n))
 }
 
 // Refused counts a call that was refused, unless the reason is empty. All types that do not
@@ -234,13 +221,15 @@ func (m *Counts) Refused(typ, reason string) {
 	if m.pools[typ] == nil {
 		typ = ""
 	}
-	m.refusals.counter("type", typ, "reason", reason).Inc()
+	m.refusals.with("type", typ, "reason", reason).inc()
 }
 
 // NotAdmitted counts a call whose sender was not let in. The issuer is one that the server's file
 // names, or empty.
 func (m *Counts) NotAdmitted(reason, issuer string) {
-	m.notAdmitted.counter("reason", reason, "issuer", issuer).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.notAdmitted.with("reason", reason, "issuer", issuer).inc()
 }
 
 // Peak counts the peak of the command of a lease, and the units that the lease held.
@@ -261,7 +250,11 @@ func (m *Counts) Peaks(typ string) *leaseapi.Peaks {
 }
 
 // Stalled counts one time in which the server stood still.
-func (m *Counts) Stalled() { m.stalls.Inc() }
+func (m *Counts) Stalled() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stalls.inc()
+}
 
 // Reloaded counts that the files of source were read again; ok says whether their settings
 // are in use.
@@ -270,7 +263,9 @@ func (m *Counts) Reloaded(source string, ok bool) {
 	if ok {
 		result = "ok"
 	}
-	m.reloads.counter("source", source, "result", result).Inc()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.reloads.with("source", source, "result", result).inc()
 }
 
 // Write writes all that was counted.
@@ -278,8 +273,7 @@ func (m *Counts) Write(t *Text) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, f := range m.families {
-		t.Family(f.name, f.kind, f.help)
-		f.series.WritePrometheus(&t.buf)
+		f.write(t)
 	}
 	m.writePeaks(t)
 }

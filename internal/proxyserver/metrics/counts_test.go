@@ -51,7 +51,7 @@ func written(m *Counts) string {
 	return string(text.Bytes())
 }
 
-// A label may be any text, and is the same in the text and in the library.
+// A label may be any text, of a gauge, a counter, and a histogram.
 func TestAnyLabel(t *testing.T) {
 	const label, want = "a\\b\"c\nd{}=,", `{type="a\\b\"c\nd{}=,"} 1`
 	m := New()

@@ -52,8 +52,7 @@ func quantiles(values []int64) leaseapi.Quantiles {
 	return leaseapi.Quantiles{P50: rank(50), P95: rank(95), Max: rank(100)}
 }
 
-// writePeaks writes what the last leases of counted pools asked for, and used. The library's
-// summaries forget by time, these by number. The caller holds m.mu.
+// writePeaks writes what the last leases of counted pools asked for, and used. The caller holds m.mu.
 func (m *Counts) writePeaks(t *Text) {
 	types := slices.Sorted(maps.Keys(m.pools))
 	write := func(name, help string, of func(*peaks) recent) {

@@ -3,9 +3,9 @@ package metrics
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 
-	vm "github.com/VictoriaMetrics/metrics"
 	"github.com/leasectl/leasectl/internal/pool"
 )
 
@@ -22,14 +22,18 @@ type Text struct{ buf bytes.Buffer }
 func (t *Text) Bytes() []byte { return t.buf.Bytes() }
 
 // Family begins a family. kind is counter, gauge, histogram or summary; help has neither
-// newlines nor backslashes. The library would write it without help.
+// newlines nor backslashes.
 func (t *Text) Family(name, kind, help string) {
 	fmt.Fprintf(&t.buf, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
 // Sample writes one value. labels are names and values, in turn; a value may be any text.
 func (t *Text) Sample(name string, v float64, labels ...string) {
-	vm.WriteGaugeFloat64(&t.buf, series(name, labels...), v) // the kind makes no difference
+	format := byte('g')
+	if v == float64(int64(v)) {
+		format = 'f' // a count in full
+	}
+	fmt.Fprintf(&t.buf, "%s %s\n", nameOf(name, labels...), strconv.FormatFloat(v, format, -1, 64))
 }
 
 // One writes a family that has one sample, without labels.
@@ -46,8 +50,8 @@ func Bool(b bool) float64 {
 	return 0
 }
 
-// series returns a name with labels, as the text and the library have it.
-func series(name string, labels ...string) string {
+// nameOf returns the name of a series, with its labels.
+func nameOf(name string, labels ...string) string {
 	for i := 0; i < len(labels); i += 2 {
 		before := "{"
 		if i > 0 {
