@@ -113,15 +113,7 @@ func (h *hold) beat(ctx context.Context) *LostError {
 		Client: h.client, Leases: h.grant.Leases, Deadline: h.deadline, TTL: h.grant.TTL, Margin: holdMargin,
 		OnRenew: func(r Renewal) { h.deadline = r.Deadline; confirm() },
 	}
-	err := b.Run(ctx)
-	if err == nil { // a delayed release was carried out
-		lost := new(LostError)
-		for _, l := range h.grant.Leases {
-			lost.Lost = append(lost.Lost, leaseapi.Lost{Lease: l, Reason: leaseapi.ReasonReleased})
-		}
-		return lost
-	}
-	lost, _ := errors.AsType[*LostError](err)
+	lost, _ := errors.AsType[*LostError](b.Run(ctx))
 	return lost
 }
 

@@ -276,7 +276,7 @@ type schedule struct {
 	margin    time.Duration // before the deadline
 	deadline  Instant       // when the leases end unless they are renewed
 	next      Instant       // when to renew
-	limit     Instant       // when to give up; with releasing: when to end without an error
+	limit     Instant       // when to give up; with releasing: when the release is due
 	releasing bool          // a delayed release is pending, due at deadline
 }
 

@@ -183,7 +183,8 @@ type Heartbeat struct {
 //     Margin before the deadline: it returns a [LostError] that tells which.
 //     The deadline may still be ahead, or long over if the machine was
 //     suspended or the process stopped: see [Until];
-//   - a pending delayed release was carried out, or became due: it returns nil.
+//   - a pending delayed release was carried out, or became due: it returns a [LostError]
+//     that names all leases, with the reason [leaseapi.ReasonReleased].
 //
 // Leases that a LostError does not name may still be held: the caller releases
 // them, or they end with their TTL.
@@ -200,16 +201,8 @@ func (h *Heartbeat) Run(ctx context.Context) error {
 	defer stop()
 	l := heartbeatLoop{Heartbeat: h, schedule: newSchedule(h.Deadline, h.Margin)}
 	defer l.stopRenewal()
-	err := l.run(ctx, resumed)
-	if err != nil && !errors.Is(err, errReleasedLate) {
-		return fmt.Errorf("heartbeat: %w", err)
-	}
-	return nil
+	return fmt.Errorf("heartbeat: %w", l.run(ctx, resumed))
 }
-
-// errReleasedLate ends a heartbeat whose leases were released by a delayed
-// release.
-var errReleasedLate = errors.New("released by a delayed release")
 
 // heartbeatLoop is one [Heartbeat.Run].
 type heartbeatLoop struct {
@@ -227,6 +220,7 @@ type renewalResult struct {
 	err     error
 }
 
+// run blocks until the heartbeat ends, and returns why.
 func (l *heartbeatLoop) run(ctx context.Context, resumed <-chan struct{}) error {
 	for {
 		// Check the limit first: leases past their deadline must not be renewed.
@@ -296,9 +290,18 @@ func (l *heartbeatLoop) atLimit() error {
 		}
 	}
 	if l.releasing {
-		return errReleasedLate
+		return l.releasedLate()
 	}
 	return &LostError{Deadline: l.deadline, Err: l.lastErr}
+}
+
+// releasedLate is the loss of leases by their delayed release, which the proxy need not have confirmed.
+func (l *heartbeatLoop) releasedLate() error {
+	lost := new(LostError)
+	for _, lease := range l.Leases {
+		lost.Lost = append(lost.Lost, leaseapi.Lost{Lease: lease, Reason: leaseapi.ReasonReleased})
+	}
+	return lost
 }
 
 // follow handles the result of a renewal. Its error ends the heartbeat: the leases are
@@ -313,24 +316,11 @@ func (l *heartbeatLoop) follow(r renewalResult) error {
 		}
 		return nil
 	}
-	lost, isLost := errors.AsType[*LostError](r.err)
-	switch {
-	case isLost && l.releasing && allReleased(lost.Lost):
-		return errReleasedLate
-	case isLost:
+	if errors.Is(r.err, ErrLost) {
 		return r.err
 	}
 	l.failed()
 	return nil
-}
-
-func allReleased(lost []leaseapi.Lost) bool {
-	for _, l := range lost {
-		if l.Reason != leaseapi.ReasonReleased {
-			return false
-		}
-	}
-	return true
 }
 
 // Resize makes a lease of a counted pool hold another number of units. A shrink always

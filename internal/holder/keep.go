@@ -106,9 +106,6 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		if ctx.Err() != nil {
 			return
 		}
-		if err == nil { // the proxy carried out a late release
-			err = l.releasedLate()
-		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // by the proxy, which has the last word
 		if denied && mayBeReleased(lost.Lost) && (l.GivenBack() || l.putOff()) {
@@ -163,15 +160,6 @@ func (l *Lease) putOff() bool {
 	const inexact = 10 * time.Second // the handle has the time at which the proxy's answer came
 	r, err := l.handle.Read()
 	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero() && time.Until(r.ReleaseAt) < inexact
-}
-
-// releasedLate is the error of a lease that the proxy has released when that was due.
-func (l *Lease) releasedLate() error {
-	lost := new(proxyclient.LostError)
-	for _, lease := range l.grant.Grant.Leases {
-		lost.Lost = append(lost.Lost, leaseapi.Lost{Lease: lease, Reason: leaseapi.ReasonReleased})
-	}
-	return fmt.Errorf("heartbeat: %w", lost)
 }
 
 // noteLost notes leases of which the user hears that they are lost: their release need not say so again.
