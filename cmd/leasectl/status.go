@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,7 @@ type statusOptions struct {
 	whyNoHandle string // why handle is empty, if that is not a mistake; else ""
 	typ         string // only this pool; "" is all
 	watch       bool
+	short       bool
 	shared      string // only this shared lease; "" is all
 }
 
@@ -35,7 +38,9 @@ machine share (exec --shared) are listed with their rounds and uses, and with
 --shared the service of each round, too, without asking the proxy. With --watch
 status goes on until it is interrupted: on a terminal it shows the table anew,
 elsewhere it prints a line for each change, or with --output json an object with
-the pool, leader or shared lease after each change.`,
+the pool, leader or shared lease after each change. What is too long for a
+terminal is cut; the table of --watch begins with the pools that have waiters,
+and says how much more there is. In a file or a pipe everything is whole.`,
 		Example: `  leasectl status --type install --watch
   leasectl status --proxy http://127.0.0.1:8370 --output json`,
 		Args: noArgsBut("type"),
@@ -48,6 +53,7 @@ the pool, leader or shared lease after each change.`,
 	cmd.Flags().Var(typeValue(&o.typ), "type", "show this pool only")
 	cmd.Flags().Var(sharedValue(&o.shared), "shared", "show this shared lease of this machine, and its service")
 	cmd.Flags().BoolVar(&o.watch, "watch", false, "go on, and show each change")
+	cmd.Flags().BoolVar(&o.short, "short", false, "show the pools only, without who holds and who waits")
 	return cmd
 }
 
@@ -57,6 +63,9 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	}
 	if o.shared != "" && (o.handle != "" || o.whyNoHandle != "" || o.watch) {
 		return usagef("--shared goes with none of --handle, --watch")
+	}
+	if o.short && (o.handle != "" || o.whyNoHandle != "" || o.shared != "" || a.output == "json") {
+		return usagef("--short goes with none of --handle, --shared, --output json")
 	}
 	if o.shared != "" {
 		return a.sharedStatus(o.shared, o.typ)
@@ -69,7 +78,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 		return usagef(noProxy + ": there is nothing to show")
 	}
 	if o.watch {
-		return a.watchStatus(ctx, o.typ)
+		return a.watchStatus(ctx, o)
 	}
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
@@ -88,7 +97,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	if a.output == "json" {
 		return a.printJSON(overview)
 	}
-	return a.print("%s", overview.text(time.Now()))
+	return a.print("%s", overview.text(time.Now(), roomOf(a.stdout).wide(), o.short))
 }
 
 // overview is all that status shows, once or with --watch.
@@ -97,9 +106,30 @@ type overview struct {
 	Shared []shared.Round `json:"shared,omitempty"`
 }
 
-// text formats an overview for people.
-func (o overview) text(now time.Time) string {
-	return leaderLine(o.Leader, now) + statusText(o.Pools) + sharedTable(o.Shared)
+// text formats an overview for people, so that it fits into r. If it is short, it has the pools alone.
+func (o overview) text(now time.Time, r room, short bool) string {
+	if r.height > 0 { // not all pools may fit
+		o.Pools = slices.SortedStableFunc(slices.Values(o.Pools), func(a, b leaseapi.Pool) int { return urgency(b) - urgency(a) })
+	}
+	sections := shortSections(o.Pools)
+	if !short {
+		sections = append(poolSections(o.Pools), sharedTable(o.Shared))
+	}
+	leader := r.cutLines(leaderLine(o.Leader, now))
+	return leader + r.without(strings.Count(leader, "\n")).format(sections)
+}
+
+// urgency says how much a pool needs somebody to look at it.
+func urgency(p leaseapi.Pool) int {
+	switch {
+	case p.Waiting > 0:
+		return 3
+	case p.Paused != "":
+		return 2
+	case p.InUse > 0:
+		return 1
+	}
+	return 0
 }
 
 // leaderLine says which of several servers leads; "" if there is only one.

@@ -8,15 +8,6 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// statusText formats pools for people.
-func statusText(pools []leaseapi.Pool) string { return poolTable(pools) + limitTable(pools) }
-
-// limitTable formats for people the limits that move, and what holders reported.
-func limitTable(pools []leaseapi.Pool) string {
-	return section("LIMIT OF\tLIMIT\tWALL\tMOVED\tWHEN\tREPORT OF\tDETAIL", limitRows(pools)) +
-		section("REPORTS OF\tLIMIT\tOK\tTHROTTLED", tallyRows(pools))
-}
-
 // limitRows returns a row for each pool whose limit moves with the reports of holders: the limit,
 // the limit at which it was last cut, and the report that moved it last.
 func limitRows(pools []leaseapi.Pool) (rows []string) {

@@ -29,18 +29,18 @@ func (a *app) sharedStatus(name, typ string) error {
 			Shared []shared.Round `json:"shared"`
 		}{emptyNotNull(rounds)}))
 	}
-	return errors.Join(err, a.print("%s", strings.TrimPrefix(sharedTable(rounds)+serviceTable(rounds), "\n")))
+	return errors.Join(err, a.print("%s", roomOf(a.stdout).wide().format([]section{sharedTable(rounds), serviceTable(rounds)})))
 }
 
-// serviceTable formats the services of shared leases for people; "" if there are none.
-func serviceTable(rounds []shared.Round) string {
+// serviceTable has a row for each service of a shared lease.
+func serviceTable(rounds []shared.Round) section {
 	var rows []string
 	for _, r := range rounds {
 		if s := r.Service; s != nil {
 			rows = append(rows, row(shortID(r), s.State, strconv.Itoa(s.Group), sinceOf(s.Since), leaseapi.Clip(s.Command, leaseapi.MaxName), cmp.Or(s.LastLine, "-")))
 		}
 	}
-	return section("ROUND\tSERVICE\tGROUP\tSINCE\tCOMMAND\tLAST LINE", rows)
+	return section{"ROUND\tSERVICE\tGROUP\tSINCE\tCOMMAND\tLAST LINE", rows}
 }
 
 // sinceOf formats a time for people; "-" if there is none.
@@ -63,14 +63,14 @@ func (a *app) sharedRounds(typ string) (rounds []shared.Round, err error) {
 	return rounds, err
 }
 
-// sharedTable formats shared leases for people; "" if there are none.
-func sharedTable(rounds []shared.Round) string {
+// sharedTable has a row for each shared lease.
+func sharedTable(rounds []shared.Round) section {
 	var rows []string
 	for _, r := range rounds {
 		names := cmp.Or(strings.Join(r.Names, ","), string(r.State))
 		rows = append(rows, row(r.Name, r.Type, names, shortID(r), usesOf(r), strconv.Itoa(r.Users), sinceOf(r.Since)))
 	}
-	return section("SHARED HERE AS\tTYPE\tLEASE\tROUND\tUSES\tUSERS\tSINCE", rows)
+	return section{"SHARED HERE AS\tTYPE\tLEASE\tROUND\tUSES\tUSERS\tSINCE", rows}
 }
 
 // shortID returns as much of a round's id as people need to tell rounds apart.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/leasectl/leasectl/internal/holder"
@@ -13,8 +12,28 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// poolTable formats for people the pools, then pauses, leases, waiters and peaks.
-func poolTable(pools []leaseapi.Pool) string {
+// poolSections returns what status shows of pools: themselves, then pauses, reservations, leases, waiters, peaks and limits.
+func poolSections(pools []leaseapi.Pool) []section {
+	extras := extraColumns(pools)
+	return []section{
+		poolTable(pools),
+		{"PAUSED\tFOR\tREASON", pausedRows(pools)},
+		{"RESERVED\tTYPE\tFOR\tENDS\tBY\tREASON", reservedRows(pools)},
+		{"LEASE\tTYPE\t" + extras.lease("UNITS", "KEY") + "HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras)},
+		{"PLACE\tTYPE\t" + extras.waiter("PRIORITY", "KEY") + "WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)},
+		{"PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools)},
+		{"LIMIT OF\tLIMIT\tWALL\tMOVED\tWHEN\tREPORT OF\tDETAIL", limitRows(pools)},
+		{"REPORTS OF\tLIMIT\tOK\tTHROTTLED", tallyRows(pools)},
+	}
+}
+
+// shortSections returns what status --short shows of pools: no lease and no waiter.
+func shortSections(pools []leaseapi.Pool) []section {
+	return []section{poolTable(pools), {"PAUSED\tFOR\tREASON", pausedRows(pools)}}
+}
+
+// poolTable has a row for each pool.
+func poolTable(pools []leaseapi.Pool) section {
 	var rows []string
 	for _, p := range pools {
 		oldest := "-"
@@ -36,13 +55,7 @@ func poolTable(pools []leaseapi.Pool) string {
 		}
 		rows = append(rows, row(p.Type, inUse(p), waiting(p), oldest, next))
 	}
-	extras := extraColumns(pools)
-	return table("TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT", rows) +
-		section("PAUSED\tFOR\tREASON", pausedRows(pools)) +
-		section("RESERVED\tTYPE\tFOR\tENDS\tBY\tREASON", reservedRows(pools)) +
-		section("LEASE\tTYPE\t"+extras.lease("UNITS", "KEY")+"HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras)) +
-		section("PLACE\tTYPE\t"+extras.waiter("PRIORITY", "KEY")+"WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)) +
-		section("PEAKS OF\tUNIT\tLEASES\tASKED P50\tP95\tMAX\tUSED P50\tP95\tMAX", peakRows(pools))
+	return section{"TYPE\tIN USE\tWAITING\tOLDEST WAIT\tNEXT GRANT", rows}
 }
 
 // inUse returns how much of a pool is in use, of its limit, and of its capacity if that differs.
@@ -145,26 +158,6 @@ func peakRows(pools []leaseapi.Pool) (rows []string) {
 			asked(a.P50), asked(a.P95), asked(a.Max), used(u.P50), used(u.P95), used(u.Max)))
 	}
 	return rows
-}
-
-// table formats rows below a heading, with aligned columns.
-func table(heading string, rows []string) string {
-	var text strings.Builder
-	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, heading)
-	for _, row := range rows {
-		fmt.Fprintln(w, row)
-	}
-	w.Flush()
-	return text.String()
-}
-
-// section formats a table that stands below others; "" if it has no rows.
-func section(heading string, rows []string) string {
-	if len(rows) == 0 {
-		return ""
-	}
-	return "\n" + table(heading, rows)
 }
 
 func leaseRows(pools []leaseapi.Pool, extras columns) (rows []string) {
@@ -288,5 +281,5 @@ func handleTable(path string, r holder.Record, known []leaseapi.PoolLease) strin
 	if known != nil && len(known) < len(r.Leases) && r.State == holder.HandleHeld {
 		add("ends", fmt.Sprintf("%d of %d leases are not known to the proxy as this handle's", len(r.Leases)-len(known), len(r.Leases)))
 	}
-	return table(row("handle", path), rows)
+	return room{}.table(section{row("handle", path), rows})
 }

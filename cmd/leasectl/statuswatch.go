@@ -19,13 +19,16 @@ import (
 // watches, and no load for the proxy.
 const watchEvery = time.Second
 
-// watchStatus shows what status shows, of all pools or of the pool of type typ, and each change,
+// watchStatus shows what status shows, of all pools or of the pool of type o.typ, and each change,
 // until a signal ends it. If the proxy fails after its first answer, watchStatus says so and goes on.
-func (a *app) watchStatus(ctx context.Context, typ string) error {
-	w := statusWatch{app: a, live: a.output == "text" && canRewrite(a.stdout)}
+func (a *app) watchStatus(ctx context.Context, o *statusOptions) error {
+	w := statusWatch{app: a, live: a.output == "text" && canRewrite(a.stdout), short: o.short}
+	if o.short && !w.live {
+		return usagef("--short goes with --watch only on a terminal: elsewhere each change is printed")
+	}
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
-		all, err := a.askPoolsOf(asking, a.proxy.url, typ)
+		all, err := a.askPoolsOf(asking, a.proxy.url, o.typ)
 		cancel()
 		if w.begun && errors.Is(err, proxyclient.ErrUnknownType) {
 			all.Pools, err = nil, nil // the pool that is watched was removed, and may come back
@@ -34,7 +37,7 @@ func (a *app) watchStatus(ctx context.Context, typ string) error {
 		case ctx.Err() != nil:
 			return watched(ctx)
 		case err == nil:
-			err = w.show(overview{all, w.sharedRounds(typ)}, time.Now())
+			err = w.show(overview{all, w.sharedRounds(o.typ)}, time.Now())
 		case w.begun:
 			w.fail(err, time.Now())
 			err = nil
@@ -65,6 +68,7 @@ func watched(ctx context.Context) error {
 type statusWatch struct {
 	app     *app
 	live    bool // show the whole status each time, not the changes
+	short   bool // of that, the pools only
 	begun   bool
 	shown   overview
 	trouble time.Time // since when the proxy fails; zero: it does not
@@ -95,7 +99,8 @@ func (w *statusWatch) show(now overview, at time.Time) error {
 	before := w.shown
 	w.trouble, w.begun, w.shown = time.Time{}, true, now
 	if w.live {
-		return w.app.print("%s%s\n\n%s", homeAndClear, at.Format(time.DateTime), now.text(at))
+		// Two lines are above it, and the cursor is below.
+		return w.app.print("%s%s\n\n%s", homeAndClear, at.Format(time.DateTime), now.text(at, roomOf(w.app.stdout).without(3), w.short))
 	}
 	for _, c := range changesOf(before, now) {
 		if err := w.print(c, at); err != nil {
