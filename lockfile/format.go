@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // format is the format of every file. The package comment says when it grows.
@@ -19,6 +21,9 @@ var errNoFormat = errors.New("no leasectl wrote it: it has no format")
 // unmarshal decodes the data of a file into v, if it is of this format.
 func unmarshal(data []byte, v any) error {
 	if err := checkFormat(data); err != nil {
+		return err
+	}
+	if err := leaseapi.CheckLists(data); err != nil {
 		return err
 	}
 	return json.Unmarshal(data, v)

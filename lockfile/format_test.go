@@ -144,3 +144,11 @@ func contents(t *testing.T, dir string) map[string]string {
 	}
 	return files
 }
+
+// A file of many elements that are nothing is not decoded into hundreds of times its size.
+func TestManyElements(t *testing.T) {
+	for _, field := range []string{"leases", "replaces", "grants"} {
+		text := `{"format":1,"` + field + `":[` + strings.Repeat("0,", maxFile/4) + `0]}`
+		wantError(t, unmarshal([]byte(text), new(any)), "elements in its lists")
+	}
+}

@@ -70,7 +70,7 @@ func (o outcome) transient() bool { return o.err != nil || o.passing() }
 const bodyTime = 10 * time.Second
 
 // readAnswer reads the body of r and closes it. An error means that the answer is
-// incomplete, longer than [leaseapi.MaxBody], or has more than [maxObjects]. Truncated JSON is incomplete, too:
+// incomplete, longer than [leaseapi.MaxBody], or one that [leaseapi.CheckLists] refuses. Truncated JSON is incomplete, too:
 // HTTP/1.0 has no length of an answer, so a gateway that speaks HTTP/1.0 passes on the
 // part that it got.
 func readAnswer(r *http.Response) (answer, error) {
@@ -90,35 +90,13 @@ func readAnswer(r *http.Response) (answer, error) {
 		return answer{}, fmt.Errorf("read the answer: %w", err)
 	case len(body) > leaseapi.MaxBody:
 		return answer{}, fmt.Errorf("read the answer: longer than %d bytes", leaseapi.MaxBody)
-	case objectsIn(body) > maxObjects:
-		return answer{}, fmt.Errorf("read the answer: more than %d objects in it", maxObjects)
 	case breaksOff(body):
 		return answer{}, fmt.Errorf("read the answer: %w", io.ErrUnexpectedEOF)
 	}
+	if err := leaseapi.CheckLists(body); err != nil {
+		return answer{}, fmt.Errorf("read the answer: %w", err)
+	}
 	return answer{Response: r, body: body}, nil
-}
-
-// maxObjects is how many JSON objects an answer may have. Our server needs more than 60 bytes for each. An
-// empty one has 3, and hundreds once it is decoded: 1 MiB would become 500.
-const maxObjects = leaseapi.MaxBody / 50
-
-// objectsIn returns how many objects body has, if that is JSON; braces in strings do not count.
-func objectsIn(body []byte) (n int) {
-	if bytes.Count(body, []byte("{")) <= maxObjects { // as nearly always
-		return 0
-	}
-	inString := false
-	for i := 0; i < len(body); i++ {
-		switch c := body[i]; {
-		case c == '"':
-			inString = !inString
-		case inString && c == '\\':
-			i++
-		case !inString && c == '{':
-			n++
-		}
-	}
-	return n
 }
 
 // breaksOff reports whether body is a truncated JSON object.

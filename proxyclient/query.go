@@ -37,11 +37,11 @@ func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, er
 	return h, err
 }
 
-// What a peer can make Pools read at most. Our server's pages have some 300 bytes for a lease.
+// What a peer can make Pools read at most.
 const (
-	maxPages  = 1000
-	maxListed = 500_000  // pools, leases and waiters
-	maxPaged  = 64 << 20 // bytes of all pages
+	maxPages    = 1000
+	maxPaged    = 64 << 20 // bytes of all pages
+	leastListed = 300      // bytes that a pool, lease or waiter counts for: about what our server writes, and takes in memory
 )
 
 // Pools returns the state of all pools. It reads them in pages, each of its own moment. The
@@ -55,7 +55,7 @@ func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
 // Overview returns the pools, like [Client.Pools], and the server that leads.
 func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 	var all leaseapi.PoolsReply
-	path, listed, size := leaseapi.PathPools, 0, 0
+	path, size := leaseapi.PathPools, 0
 	for range maxPages {
 		var r leaseapi.PoolsReply
 		n, err := c.get(ctx, path, &r, &patience{limits: usualLimits})
@@ -65,10 +65,11 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		if err != nil {
 			return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: %w", err)
 		}
+		listed := len(r.Pools)
 		for _, p := range r.Pools {
-			listed += 1 + len(p.Leases) + len(p.Waiters)
+			listed += len(p.Leases) + len(p.Waiters)
 		}
-		if size += n; listed > maxListed || size > maxPaged {
+		if size += max(n, listed*leastListed); size > maxPaged {
 			break
 		}
 		all.Pools, all.Leader = appendPage(all.Pools, r.Pools), r.Leader
@@ -78,7 +79,7 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 		}
 		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
 	}
-	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them, %d leases or %d bytes: look at its status page", maxPages, maxListed, maxPaged)
+	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them, or %d bytes: look at its status page", maxPages, maxPaged)
 }
 
 // appendPage appends the pools of the next page to all. If the first of them continues the

@@ -107,7 +107,7 @@ func lies() (all []lie) {
 		"type":"`+text+`","unit":"`+text+`","state":"`+text+`","capacity":1,"in_use":1,"paused":{"reason":"`+text+`","by":"`+text+`"},
 		"leases":[{"name":"`+text+`","owner":"`+text+`","token":"`+text+`","key":"`+text+`","broken":"`+text+`","generation":1}],
 		"waiters":[{"owner":"`+text+`","token":"`+text+`","key":"`+text+`","reason":"`+text+`","request_id":"`+text+`","place":1}]}]}`))
-	add("many objects", said(200, "application/json", `{"pools":[`+strings.Repeat("{},", 300_000)+`{}]}`))
+	add("many numbers", said(200, "application/json", `{"names":["a"],"stale":[`+strings.Repeat("0,", 500_000)+`0]}`))
 	add("many lost", said(410, leaseapi.ContentTypeProblem, `{"type":"`+leaseapi.ProblemLost+`","lost":[`+strings.Repeat("{},", 300_000)+`{}]}`))
 	for _, body := range []string{"", "null", "[]", "{}", `{"`, "<html>\x1b[2J", strings.Repeat("[", 100_000)} {
 		add(fmt.Sprintf("body %.9q", body), said(200, "application/json", body))
