@@ -78,10 +78,13 @@ func MakeDir(path string) error {
 	return nil
 }
 
-// MakeStateDir is [MakeDir] for the state directory, and makes its key. Its error names the variable that sets
-// another.
+// MakeStateDir is [MakeDir] for the state directory, and makes its key. One whose key cannot be read is refused. The
+// error names the variable that sets another directory.
 func MakeStateDir(dir string) error {
-	err := MakeDir(dir)
+	err := checkKey(dir)
+	if err == nil {
+		err = MakeDir(dir)
+	}
 	if err == nil {
 		err = makeStateKey(dir)
 	}
@@ -94,6 +97,9 @@ func MakeStateDir(dir string) error {
 // CheckStateDir returns an error if the state directory exists and cannot be used. If it is missing, there is no
 // state, which is no error.
 func CheckStateDir(dir string) error {
+	if err := checkKey(dir); err != nil {
+		return stateDirError(err)
+	}
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

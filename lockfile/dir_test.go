@@ -56,7 +56,8 @@ func TestPrivateDir(t *testing.T) {
 	}
 }
 
-// A copy of a state directory, and one that no leasectl made, are not used; a directory that was moved is.
+// A copy of a state directory, and one that no leasectl made, are not used; a directory that was moved is. One whose key
+// cannot be read may be no copy: that is an error.
 func TestCopiedStateDir(t *testing.T) {
 	in := t.TempDir()
 	made, moved := filepath.Join(in, "made"), filepath.Join(in, "moved")
@@ -70,7 +71,7 @@ func TestCopiedStateDir(t *testing.T) {
 	if got := PrivateDir(moved); got != moved {
 		t.Errorf("that which was moved is %s", got)
 	}
-	for _, name := range []string{"copied", "forged", "broken"} {
+	for _, name := range []string{"copied", "forged", "broken", "newer"} {
 		dir := filepath.Join(in, name)
 		ok(t, os.Mkdir(dir, 0o700))
 		switch name {
@@ -80,15 +81,30 @@ func TestCopiedStateDir(t *testing.T) {
 			ok(t, os.Mkdir(filepath.Join(dir, "intents"), 0o700))
 		case "broken":
 			ok(t, os.WriteFile(string(keyCell(dir)), []byte("{}\n"), 0o600))
+		case "newer":
+			ok(t, os.WriteFile(string(keyCell(dir)), []byte(`{"format":9}`+"\n"), 0o600))
 		}
 		got := PrivateDir(dir)
 		if filepath.Dir(got) != dir {
 			t.Errorf("%s is used", name)
 		}
+		if wrong := map[string]string{"broken": "key.cell: broken", "newer": "key.cell: written by a newer leasectl"}[name]; wrong != "" {
+			wantError(t, MakeStateDir(got), wrong)
+			wantError(t, CheckStateDir(got), wrong)
+			continue
+		}
 		ok(t, MakeStateDir(got))
 		stateKeys.Clear() // as in another process
 		if again := PrivateDir(dir); again != got || PrivateDir(got) != got {
 			t.Errorf("%s is %s, and then %s", name, got, again)
+		}
+		if name == "copied" { // with what it was used for meanwhile
+			again := filepath.Join(in, "copied again")
+			ok(t, os.CopyFS(again, os.DirFS(dir)))
+			ok(t, os.Rename(filepath.Join(again, filepath.Base(got)), filepath.Join(again, "here-"+birthOf(again)))) // as who knows its birth would
+			if got := PrivateDir(again); filepath.Dir(filepath.Dir(got)) != again {
+				t.Errorf("a copy of what was used is used: %s", got)
+			}
 		}
 	}
 }

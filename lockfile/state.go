@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -82,7 +83,19 @@ func uncopied(dir string) string {
 	if info, err := os.Lstat(dir); err == nil {
 		os.Chmod(dir, info.Mode().Perm()) // changes nothing, but has an overlay copy the directory up: it is born then
 	}
-	return filepath.Join(dir, "here-"+birthOf(dir))
+	return uncopied(filepath.Join(dir, copyPrefix+birthOf(dir))) // which may have been copied, too
+}
+
+const copyPrefix = "here-"
+
+// checkKey returns an error if a directory stands in for one whose key cannot be read, or is of a newer program.
+// Nothing there is believed, but it may be no copy.
+func checkKey(dir string) error {
+	if !strings.HasPrefix(filepath.Base(dir), copyPrefix) {
+		return nil
+	}
+	_, err := StateKey(filepath.Dir(dir))
+	return err
 }
 
 // inodeOf names the inode of a directory; "" if it is missing.
