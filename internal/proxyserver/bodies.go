@@ -66,7 +66,7 @@ func giveBackBody(r *http.Request) {
 }
 
 const (
-	// mostObjects is how many objects a body has: more than an answer has leases, and so a handle.
+	// mostObjects is how many objects a body has, or names with an owner: more than an answer has leases, and so a handle.
 	mostObjects = 16 << 10
 	// mostValues is how many values and names of fields: a client of version 1 may release all names of
 	// a pool at once.

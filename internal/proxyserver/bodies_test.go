@@ -20,6 +20,7 @@ func TestBodiesWithTooMuch(t *testing.T) {
 		"leases of a renewal": {leaseapi.PathRenew, `{"leases":[` + many(`{}`, 300_000) + `]}`, "objects"},
 		"leases of a release": {leaseapi.PathRelease, `{"leases":[` + many(`{}`, 300_000) + `]}`, "objects"},
 		"names":               {leaseapi.PathRelease, `{"names":[` + many(`"x"`, 200_000) + `]}`, "values"},
+		"names of an owner":   {leaseapi.PathRelease, `{"owner":"o","names":[` + many(`"x"`, mostObjects+1) + `]}`, "names"},
 		"request ids":         {leaseapi.PathRelease, `{"request_ids":[` + many(`"x"`, mostIDs+1) + `]}`, "request ids"},
 		"lists":               {leaseapi.PathReport, `[` + many(`[]`, 300_000) + `]`, "objects"},
 	} {

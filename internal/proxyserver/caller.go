@@ -265,7 +265,10 @@ func (c caller) refOf(set *pool.Set, now time.Duration, name, owner string) pool
 // reservedBy returns the reservation that a bare name means with an owner: that of the owner, unless
 // the owner has the lease of the name.
 func reservedBy(set *pool.Set, now time.Duration, name, owner string) (r pool.Reserved, is bool) {
-	if r, is = set.Reserved(now, name); !is || owner == "" {
+	if owner == "" {
+		return pool.Reserved{}, false
+	}
+	if r, is = set.Reserved(now, name); !is {
 		return pool.Reserved{}, false
 	}
 	of := func(bound string) bool {

@@ -22,7 +22,7 @@ func (h *handler) servePools(c caller, w http.ResponseWriter, r *http.Request) {
 	}
 	t := h.term()
 	var pools []pool.PoolStatus
-	if err := t.do(func(set *pool.Set, now time.Duration) { pools = listed(set, now, c.MayUse, from, limit) }); err != nil {
+	if err := t.doInTurn(c.id, func(set *pool.Set, now time.Duration) { pools = listed(set, now, c.MayUse, from, limit) }); err != nil {
 		unavailable(w, err)
 		return
 	}

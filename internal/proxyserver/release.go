@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"reflect"
 	"slices"
@@ -41,7 +42,11 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	if req.KnownFor != nil {
 		learned = time.Now().Add(-time.Duration(*req.KnownFor))
 	}
-	err = h.term().attempt(func(set *pool.Set, now time.Duration) error {
+	leases := len(req.Names) + len(req.Leases) + len(req.RequestIDs)
+	if req.All {
+		leases = math.MaxInt // it passes over all that are held
+	}
+	err = h.term().attemptOver(leases, c.id, func(set *pool.Set, now time.Duration) error {
 		if err := cmp.Or(c.mayRelease(set, now, req), c.checkDelay(set, now, req)); err != nil {
 			return err
 		}
@@ -107,6 +112,9 @@ func checkRelease(req *leaseapi.ReleaseRequest) error {
 	}
 	if slices.Contains(req.Names, "") {
 		return errors.New("a name is empty")
+	}
+	if n := len(req.Names); n > mostObjects && ours(req) {
+		return fmt.Errorf("%d names are too many: at most %d go into one release", n, mostObjects)
 	}
 	if n := len(req.RequestIDs); n > mostIDs {
 		return fmt.Errorf("%d request ids are too many: at most %d go into one release", n, mostIDs)

@@ -18,7 +18,7 @@ func (h *handler) serveRenew(c caller, w http.ResponseWriter, r *http.Request) {
 	}
 	var renewed []pool.Lease
 	var lost []leaseapi.Lost
-	err := t.attempt(func(set *pool.Set, now time.Duration) error {
+	err := t.attemptOver(len(req.Leases), c.id, func(set *pool.Set, now time.Duration) error {
 		if err := c.mayRenew(set, now, req.Leases); err != nil {
 			return err
 		}

@@ -104,7 +104,7 @@ func (s site) Unavailable(err error) bool { return refusesAll(err) }
 // shownTerm is a term as the status page sees it. It implements [ui.Term].
 type shownTerm struct{ *term }
 
-func (t shownTerm) Do(op func(set *pool.Set, now time.Duration)) error { return t.do(op) }
+func (t shownTerm) Do(op func(set *pool.Set, now time.Duration)) error { return t.doInTurn("", op) }
 
 func (t shownTerm) Zero() time.Time { return t.clock.read().Add(-t.clock.now()) }
 

@@ -40,6 +40,7 @@ type term struct {
 	version1 version1Watch // only keepTime uses it
 
 	lastWaits atomic.Bool  // the last acquire had to wait: the next one probably must, too
+	turns     turnstile    // of dear calls
 	acquires  atomic.Int64 // those that wait, and those that may give back what they are granted
 
 	// Guarded by committer.mu.
@@ -109,7 +110,19 @@ func (t *term) durable() bool { return t.store != nil }
 // do does what is due, runs op on the pools, and blocks until all that op did and saw is
 // durable. After an error it may not be durable, and each later call fails too.
 func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
+	return t.afterRun(t.run(op))
+}
+
+// doInTurn is do with an op that passes over many leases: callers take turns with these.
+func (t *term) doInTurn(caller string, op func(set *pool.Set, now time.Duration)) error {
+	end := t.turns.take(caller)
 	b, begun, err := t.run(op)
+	end()
+	return t.afterRun(b, begun, err)
+}
+
+// afterRun blocks until what run returned is durable.
+func (t *term) afterRun(b *batch, begun bool, err error) error {
 	if err != nil {
 		return err
 	}
@@ -126,6 +139,16 @@ func (t *term) do(op func(set *pool.Set, now time.Duration)) error {
 func (t *term) attempt(op func(set *pool.Set, now time.Duration) error) error {
 	var refused error
 	err := t.do(func(set *pool.Set, now time.Duration) { refused = op(set, now) })
+	return cmp.Or(err, refused)
+}
+
+// attemptOver is attempt with an op of a caller that passes over so many leases: doInTurn if they are many.
+func (t *term) attemptOver(leases int, caller string, op func(set *pool.Set, now time.Duration) error) error {
+	if leases <= fewLeases {
+		return t.attempt(op)
+	}
+	var refused error
+	err := t.doInTurn(caller, func(set *pool.Set, now time.Duration) { refused = op(set, now) })
 	return cmp.Or(err, refused)
 }
 

@@ -60,7 +60,7 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	replaces := r.replaces
 	r.replaces = nil // a wait keeps none of them
 	circle := ""
-	err := t.do(func(set *pool.Set, now time.Duration) {
+	decide := func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
 			r.ID = anonymousID(t.lastAnonymous)
@@ -91,7 +91,16 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 		if waits := c != nil; waits != t.lastWaits.Load() {
 			t.lastWaits.Store(waits)
 		}
+	}
+	dear := false
+	err := t.do(func(set *pool.Set, now time.Duration) {
+		if dear = r.isDear(set, len(replaces)); !dear {
+			decide(set, now)
+		}
 	})
+	if dear && err == nil {
+		err = t.doInTurn(r.by.id, decide)
+	}
 	if err != nil {
 		return outcome{err: err}, nil
 	}
