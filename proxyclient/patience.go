@@ -213,6 +213,7 @@ var errHopeless = errors.New("hopeless")
 const (
 	minPause = 100 * time.Millisecond
 	maxPause = 2 * time.Second
+	maxAsked = time.Minute // of Retry-After, so that a failure is noticed that lasts
 )
 
 // pause returns the pause after attempt n, counted from 0: the one of Retry-After
@@ -224,7 +225,7 @@ func (p *patience) pause(n int, resp *http.Response) time.Duration {
 		d = retryablehttp.DefaultBackoff(minPause, maxPause, n, nil)
 		d = d/2 + rand.N(d/2)
 	}
-	d = max(d, minPause/2) // "Retry-After: 0", or a date in the past
+	d = min(max(d, minPause/2), maxAsked) // "Retry-After: 0", or a date in the past
 	if p.maxPause > 0 {
 		d = min(d, p.maxPause)
 	}

@@ -281,7 +281,7 @@ func TestAcquireUnreachable(t *testing.T) {
 	})
 }
 
-// Retry-After counts against a server that knows the request id, up to the wait.
+// Retry-After counts against a server that knows the request id, up to the wait and for a minute at most.
 func TestAcquireRetryAfter(t *testing.T) {
 	busy := func(code int, after string) fault {
 		f := problemFault(code, leaseapi.ProblemUnavailable)
@@ -297,6 +297,7 @@ func TestAcquireRetryAfter(t *testing.T) {
 		{503, "20", time.Hour, 20 * time.Second},
 		{503, "20", 10 * time.Second, 10 * time.Second},
 		{502, "20", time.Hour, 20 * time.Second},
+		{503, "31536000", time.Hour, time.Minute},
 		{429, "99999999999999999999", time.Minute, 0}, // too large for a number: ignored
 		{429, "9223372036854775807", time.Minute, time.Minute},
 		{503, "Sat, 01 Jan 2000 00:00:20 GMT", time.Hour, 20 * time.Second},

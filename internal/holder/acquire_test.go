@@ -125,6 +125,19 @@ func TestRollback(t *testing.T) {
 			want: proxyclient.ErrUnknownType,
 		},
 		{
+			name: "enqueued: each grant has ended",
+			arrange: func(w *world, _ *Request) {
+				w.Proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
+					if w.Proxy.Asked() > 20 { // not ever faster, and not for ever
+						t.Error("it asks again and again")
+						return unknownType(out, r)
+					}
+					return holdertest.EndedUnseen(out, r)
+				}
+			},
+			want: proxyclient.ErrExhausted,
+		},
+		{
 			name: "granted: the answer is old, and asking again is refused",
 			arrange: func(w *world, _ *Request) {
 				w.Proxy.RenewEvery = time.Nanosecond // the answer is late already

@@ -27,9 +27,11 @@ func (l *Lease) awaitedIn(r lockfile.Record) bool {
 
 // awaitGrant blocks until the proxy grants the lease, the wait timeout is over, or another
 // process takes the handle. If a grant ended before its answer came, it asks again under
-// another request id: nobody gave that lease back, so a lease is still wanted.
+// another request id: nobody gave that lease back, so a lease is still wanted. It asks ever more rarely, at least
+// once, and until the wait timeout is over.
 func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
-	for {
+	timeout := r.WaitTimeout
+	for pause := askAnewAfter; ; pause = min(2*pause, leaseapi.ProvisionalTTL) {
 		err := l.awaitFreshGrant(ctx, &r)
 		failpoint.Here("acquire-answered")
 		if err == nil {
@@ -39,12 +41,23 @@ func (l *Lease) awaitGrant(ctx context.Context, r Request) error {
 			return err
 		}
 		l.phase, l.grant = enqueued, nil
+		if r.WaitTimeout == 0 && pause > askAnewAfter {
+			return &proxyclient.ExhaustedError{Type: r.Type, Wait: timeout, Refused: "each grant ended before its answer came"}
+		}
 		l.h.Reporter.Notef("a lease was granted, and ended before the answer came: asking again")
+		if err := proxyclient.Sleep(ctx, pause); err != nil {
+			return err
+		}
+		r.WaitTimeout = max(0, r.WaitTimeout-pause)
 		if err := l.requestAnew(ctx); err != nil {
 			return err
 		}
 	}
 }
+
+// askAnewAfter is the pause before the second request. A network that loses answers needs none, but the server may
+// be wrong, or lie.
+const askAnewAfter = 100 * time.Millisecond
 
 // awaitFreshGrant is awaitAnswer, but asks once more if the answer is old: the proxy then gives
 // the grant its whole time again, or says that the grant has ended. It accepts a second answer
