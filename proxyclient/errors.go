@@ -283,11 +283,11 @@ func (e *EndedError) Is(target error) bool { return target == ErrEnded }
 
 // LostError says that leases are lost. It is [ErrLost].
 type LostError struct {
-	// Lost are the leases that the proxy reported as lost, with reasons. Empty: the
-	// leases were not renewed in time, and the proxy reported nothing.
+	// Lost are the leases that the proxy reported as lost, or is about to release, with reasons. Empty:
+	// the leases were not renewed in time, and the proxy reported nothing.
 	Lost []leaseapi.Lost
-	// Deadline is the earliest end of leases that were not renewed in time; it may be
-	// in the future. Zero if the proxy reported the leases as lost.
+	// Deadline is the earliest end of leases that were not renewed in time, or whose delayed release is
+	// due; it may be in the future. Zero if the proxy reported the leases as lost.
 	Deadline Instant
 	Err      error // of the last failed renewal; nil: there was none
 }

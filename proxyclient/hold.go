@@ -37,8 +37,8 @@ func (e *NotReleasedError) Unwrap() error { return e.Err }
 // once the first renewal has confirmed the grant.
 //
 // fn should return when its context ends: if ctx does or the leases are lost. Then the cause is a
-// [LostError], also after a delayed release that somebody asked for. Of leases that cannot be renewed it
-// comes ten seconds before their end, or in the middle of a short TTL: until then fn must have stopped.
+// [LostError]. Of leases that cannot be renewed, or for which somebody asked for a delayed release, it comes ten
+// seconds before their end, or in the middle of a short TTL: until then fn must have stopped.
 //
 // The error is that of [Client.Acquire], or the cause of ctx, and fn was not called; or that of fn; or [ErrLost], even if fn
 // returned nil, with fn's error if that says more; or a [NotReleasedError], with fn's error if there is
@@ -120,7 +120,7 @@ func (h *hold) beat(ctx context.Context) *LostError {
 // giveBack releases the leases, unless they are over. The heartbeat has ended.
 func (h *hold) giveBack(ctx context.Context) error {
 	leases := h.grant.Leases
-	if h.lost != nil {
+	if h.lost != nil && h.lost.Deadline.IsZero() {
 		leases = h.held(h.lost)
 	}
 	ends := releaseTime

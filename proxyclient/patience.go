@@ -277,7 +277,7 @@ type schedule struct {
 	margin    time.Duration // before the deadline
 	deadline  Instant       // when the leases end unless they are renewed
 	next      Instant       // when to renew
-	limit     Instant       // when to give up; with releasing: when the release is due
+	limit     Instant       // when to give up
 	releasing bool          // a delayed release is pending, due at deadline
 }
 
@@ -310,10 +310,11 @@ func (s *schedule) failed() {
 }
 
 func (s *schedule) setLimit() {
-	s.limit = s.deadline
-	if !s.releasing {
-		s.limit = s.deadline.Add(-min(s.margin, max(0, Until(s.deadline)/2)))
+	margin := s.margin
+	if !s.releasing { // else no renewal needs time
+		margin = min(margin, max(0, Until(s.deadline)/2))
 	}
+	s.limit = s.deadline.Add(-margin)
 }
 
 // wake returns when the heartbeat acts next. During a renewal that is the limit.

@@ -183,8 +183,8 @@ type Heartbeat struct {
 //     Margin before the deadline: it returns a [LostError] that tells which.
 //     The deadline may still be ahead, or long over if the machine was
 //     suspended or the process stopped: see [Until];
-//   - a pending delayed release was carried out, or became due: it returns a [LostError]
-//     that names all leases, with the reason [leaseapi.ReasonReleased].
+//   - a pending delayed release is due Margin from now, or earlier: it returns a [LostError]
+//     that names all leases, and when it is due.
 //
 // Leases that a LostError does not name may still be held: the caller releases
 // them, or they end with their TTL.
@@ -295,11 +295,15 @@ func (l *heartbeatLoop) atLimit() error {
 	return &LostError{Deadline: l.deadline, Err: l.lastErr}
 }
 
-// releasedLate is the loss of leases by their delayed release, which the proxy need not have confirmed.
+// releasedLate is the loss of leases by a delayed release, which may still be ahead.
 func (l *heartbeatLoop) releasedLate() error {
-	lost := new(LostError)
+	reason, left := leaseapi.ReasonReleased, Until(l.deadline)
+	if left > 0 {
+		reason = "released late, at " + time.Now().Add(left).Format(time.TimeOnly)
+	}
+	lost := &LostError{Deadline: l.deadline}
 	for _, lease := range l.Leases {
-		lost.Lost = append(lost.Lost, leaseapi.Lost{Lease: lease, Reason: leaseapi.ReasonReleased})
+		lost.Lost = append(lost.Lost, leaseapi.Lost{Lease: lease, Reason: reason})
 	}
 	return lost
 }

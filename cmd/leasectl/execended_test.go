@@ -20,6 +20,8 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 	t.Parallel()
 	const other = `lease lost: "%s-0" \(held-by-other\): stopping the command`
 	const lost = `lease lost: "%s-0" \(released\): stopping the command`
+	// It gives back what somebody else could have only later.
+	const inTime = `(?s)lease lost: "%s-0" \(released late, at [0-9:]+\): stopping the command.*released %s-0`
 	// Of the commands, $T is the type, the owner and the beginning of the names, $H the handle of the exec, $ID its request.
 	tests := []struct {
 		name    string
@@ -39,6 +41,7 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 		{name: "release by name", act: `leasectl release --names $T-0`, code: exitLost, says: lost},
 		{name: "release by name from elsewhere", act: `elsewhere release --names $T-0`, code: exitLost, says: lost},
 		{name: "late release by name from elsewhere", act: `elsewhere release --names $T-0 --delay 1s --detach`, code: exitLost, says: lost},
+		{name: "late release that exec hears of in time", flags: "--grace-period 4s", act: `elsewhere release --names $T-0 --delay 12s --detach`, code: exitLost, says: inTime},
 		{name: "release by list", flags: "--scope test", act: `leasectl release --scope test`, code: exitLost, says: lost},
 		{name: "release of all", act: `leasectl release --all --owner $T`, code: exitLost, says: lost},
 		{name: "release of all from elsewhere", act: `elsewhere release --all --owner $T`, code: exitLost, says: lost},
@@ -64,6 +67,7 @@ func TestExecWhoseLeaseAnotherCallEnds(t *testing.T) {
 		{name: "inside: release by handle", inside: `leasectl release --handle "$H"`},
 		{name: "inside: release by a handle that the user named", flags: "--handle %s.h", inside: `leasectl release --handle "$H"`},
 		{name: "inside: late release", inside: `leasectl release --handle "$H" --delay 1s --detach`},
+		{name: "inside: late release that exec hears of in time", inside: `leasectl release --handle "$H" --delay 8s --detach`},
 		{name: "inside: late release, and a release by name", inside: `leasectl release --handle "$H" --delay 1h --detach`, act: `leasectl release --names $T-0`, code: exitLost, says: lost},
 		{name: "inside: release by name", inside: `leasectl release --names $T-0`, code: exitLost, says: lost},
 		{name: "inside: release of all", inside: `leasectl release --all --owner $T`, code: exitLost, says: lost},

@@ -108,7 +108,7 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 		}
 		lost, _ := errors.AsType[*proxyclient.LostError](err)
 		denied := lost != nil && len(lost.Lost) > 0 // by the proxy, which has the last word
-		if denied && mayBeReleased(lost.Lost) && (l.GivenBack() || l.putOff()) {
+		if denied && mayBeReleased(lost.Lost) && (l.GivenBack() || l.putOff(margin)) {
 			l.h.Reporter.Debugf("the lease was given back by its command: its renewals end")
 			return
 		}
@@ -155,11 +155,11 @@ func (l *Lease) GivenBack() bool {
 }
 
 // putOff tells whether a process within the command of this one has left the release of the lease to the
-// proxy, and the release was due. The first renewal may go out after it.
-func (l *Lease) putOff() bool {
+// proxy, and the release is due after margin. The first renewal may go out after it.
+func (l *Lease) putOff(margin time.Duration) bool {
 	const inexact = 10 * time.Second // the handle has the time at which the proxy's answer came
 	r, err := l.handle.Read()
-	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero() && time.Until(r.ReleaseAt) < inexact
+	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero() && time.Until(r.ReleaseAt) < margin+inexact
 }
 
 // noteLost notes leases of which the user hears that they are lost: their release need not say so again.
