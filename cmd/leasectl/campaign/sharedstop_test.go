@@ -173,7 +173,7 @@ func allKilled(t *testing.T, w *world) {
 			t.Errorf("%d are held after the users were killed, want 1", held)
 		}
 		if next == "recover" {
-			if out := w.Run(0, "recover"); !strings.Contains(out, `released one-0: the users of shared lease "A" were killed`) {
+			if out := w.Run(0, "recover"); !strings.Contains(out, `released one-0: no user of shared lease "A" lives`) {
 				t.Errorf("recover says %q", out)
 			}
 		} else {

@@ -212,7 +212,7 @@ func (r *recovery) recoverRounds(ctx context.Context) error {
 // roundAction says how a round that nobody uses was settled.
 func roundAction(name string, round lockfile.Round, released []string, lingered bool) Action {
 	act := Action{Result: Released, Handle: round.Handle, Names: released, Type: round.Type, Count: round.Count, Proxy: proxyclient.Redacted(round.Proxy), Since: round.Since}
-	act.Message = fmt.Sprintf("released %s: the users of shared lease %q were killed", strings.Join(released, ", "), name)
+	act.Message = fmt.Sprintf("released %s: no user of shared lease %q lives", strings.Join(released, ", "), name)
 	if len(released) == 0 || lingered {
 		act.Result, act.Message = Removed, fmt.Sprintf("removed a round of shared lease %q: its lease has ended", name)
 	}

@@ -222,13 +222,13 @@ func describeUse(shown string, r lockfile.Round, n int) string {
 	return fmt.Sprintf("shared lease %s %q: use %d%s", strings.Join(r.Names(), ", "), shown, n, of)
 }
 
-// stillHeld tells whether the handle of a round holds a lease or waits for one, which nobody
-// has begun to give back.
-func stillHeld(round lockfile.Round) bool {
+// releaseBegun tells whether the handle of a round says that its release has begun, so that recover
+// finds the lease there.
+func releaseBegun(round lockfile.Round) bool {
 	handle, err := holder.OpenHandle(round.Handle)
 	if err != nil {
 		return false
 	}
 	r, err := handle.Read()
-	return err == nil && r.Unreleased()
+	return err == nil && r.State == holder.HandleReleasing
 }

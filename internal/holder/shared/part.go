@@ -196,14 +196,14 @@ func (u *part) leaveLingering(ctx context.Context, round lockfile.Round) error {
 	}))
 }
 
-// removeRound ends the use, and removes the round, unless the release failed and the handle of
-// the round still holds the lease.
+// removeRound ends the use, and removes the round, unless the release failed and nothing else is left
+// to tell of the lease.
 func (u *part) removeRound(ctx context.Context, round lockfile.Round, failed error) error {
 	return u.note(ctx, func(tx *lockfile.SharedTx) error {
 		if err := tx.End(u.use); err != nil {
 			return err
 		}
-		if failed != nil && stillHeld(round) {
+		if failed != nil && !releaseBegun(round) {
 			return nil // the next user or recover settles it
 		}
 		return tx.Remove(u.use.Round)

@@ -84,7 +84,7 @@ func (l lease) settleRound(ctx context.Context, id string) error {
 	case lingered:
 		l.h.Reporter.Debugf("released %s: it lingered, and nobody came", names)
 	default:
-		l.h.Reporter.Notef("released %s: the users of its shared lease were killed", names)
+		l.h.Reporter.Notef("released %s: no user of its shared lease lives", names)
 	}
 	return err
 }
@@ -120,7 +120,7 @@ func (l lease) releaseRound(ctx context.Context, id string) (released []string, 
 	}
 	released, err = l.releaseLease(ctx, *round)
 	failpoint.Here("round-settled")
-	if err != nil && stillHeld(*round) {
+	if err != nil && !releaseBegun(*round) {
 		return released, lingered, fmt.Errorf("shared lease %s: %w", l.file, err)
 	}
 	writing, done := cleanup.ForNotes(ctx)
