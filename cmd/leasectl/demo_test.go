@@ -83,7 +83,7 @@ func TestDemo(t *testing.T) {
 	for who, lines := range map[string][]string{
 		"job-1": {"acquired install-0 for job-1", "released install-0, 1s after it was acquired; the command goes on"},
 		"job-2": {"acquired install-1 for job-2"},
-		"job-3": {"acquired install-0 for job-3", "attempt 1 of 2 ended with exit code 4: taking the lease anew", "acquired install-1 for job-3", "released install-1"},
+		"job-3": {"acquired install-0 for job-3", "attempt 1 of 2 ended with exit code 4: trying again", "acquired install-1 for job-3", "released install-1"},
 		"job-4": {"acquired install-0 for job-4", "released install-0"},
 		"job-6": {"acquired memory-3 for job-6", "released memory-3"},
 		"job-7": {"acquired memory-2 for job-7", "released memory-2"},

@@ -65,8 +65,16 @@ func handleValue(p *string) pflag.Value {
 	}), oneHandle)
 }
 
-// newHandleValue takes the path of a handle that may not exist yet.
-func newHandleValue(p *string) pflag.Value { return one(anyValue(p), oneHandle) }
+// newHandleValue takes the path of a handle that may not exist yet. With an empty one, nobody who names the
+// handle by the same variable would release the lease.
+func newHandleValue(p *string) pflag.Value {
+	return one(stringValue(p, "string", func(s string) error {
+		if s == "" {
+			return errors.New("want a path")
+		}
+		return nil
+	}), oneHandle)
+}
 
 // anyValue takes any text.
 func anyValue(p *string) value {

@@ -289,7 +289,7 @@ func (t *tidying) tidyIntents(ctx context.Context) {
 		}
 		done, err := s.settleIntent(ctx, in)
 		t.debug(err)
-		return err == nil && !done.Unconfirmed
+		return err == nil && !done.Unconfirmed && !done.Unsure
 	}))
 }
 

@@ -48,7 +48,7 @@ func Run(ctx context.Context, h *holder.Holder, o Options) (End, error) {
 			s.giveBack(ctx)
 			return end, err
 		}
-		s.Report.Notef("attempt %d of %d ended with exit code %d: taking the lease anew", attempt, o.Attempts, end.Status.Code)
+		s.Report.Notef("attempt %d of %d ended with exit code %d: trying again", attempt, o.Attempts, end.Status.Code)
 	}
 }
 
