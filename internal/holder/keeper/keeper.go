@@ -259,10 +259,8 @@ func (k *Keeper) release(ctx context.Context) error {
 			k.Journal.Settle(k.Request) // in case others gave it back
 			return nil
 		}
-		if errors.Is(err, proxyclient.ErrUnconfirmed) {
-			return err // a further try would not be confirmed either
-		}
-		if ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
+		hopeless := errors.Is(err, proxyclient.ErrUnconfirmed) // a further try would not be confirmed either
+		if hopeless || ctx.Err() != nil || time.Now().Add(pause).After(end) || !k.rest(ctx, pause) {
 			k.Journal.Leave(k.Request)
 			return err
 		}
