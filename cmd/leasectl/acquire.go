@@ -283,24 +283,32 @@ func (a *app) acquireInto(ctx context.Context, o *acquireOptions, handle holder.
 	if before != nil {
 		request.Replaces = holder.Anything
 	}
+	goesOn := func(err error) bool { return o.optional && holder.Denied(ctx, err) }
+	const without = "going on without a lease: %s"
 	lease, err := a.holder.Acquire(ctx, request)
-	if err != nil {
-		if !o.optional || !holder.Denied(ctx, err) {
-			return err
-		}
-		a.Failf("going on without a lease: %s", holder.Describe(err))
+	if err != nil && goesOn(err) {
+		a.Failf(without, holder.Describe(err))
 		return a.printHandle(o, handle, nil)
+	} else if err != nil {
+		return err
 	}
+	printed := false
 	err = lease.HandOver(ctx, holder.HandOver{ReleaseAfter: o.releaseAfter, OwnerPID: o.ownerPID}, func() error {
-		return a.printHandle(o, handle, lease.Names())
+		err := a.printHandle(o, handle, lease.Names())
+		printed = err == nil
+		return err
 	})
-	if err == nil {
-		a.Notef("acquired %s for %s%s", strings.Join(lease.Names(), ", "), lease.Owner(), o.until(lease))
-		if before != nil {
-			a.sayChanges(*before, handle)
-		}
+	if err != nil && printed && goesOn(err) {
+		a.Failf(without, holder.Describe(err))
+		return nil
+	} else if err != nil {
+		return err
 	}
-	return err
+	a.Notef("acquired %s for %s%s", strings.Join(lease.Names(), ", "), lease.Owner(), o.until(lease))
+	if before != nil {
+		a.sayChanges(*before, handle)
+	}
+	return nil
 }
 
 // until says when a lease ends that nobody renews.

@@ -225,6 +225,38 @@ func TestDetachedReleaseWhoseAnswerIsLost(t *testing.T) {
 	w.WantHeld()
 }
 
+// A lease that ends before its acquire has confirmed it is none: with --optional the job goes on without one.
+func TestAcquireWhoseLeaseEndsUnconfirmed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		flag string
+		code int
+		says string
+	}{
+		{"--optional", 0, "leasectl: going on without a lease: confirm the lease: "},
+		{"--optional=false", exitFailure, "leasectl: confirm the lease: "},
+	} {
+		w := newWorld(t, clitest.Build(t, ""), "install=1")
+		w.RelayAnswers(func(req *http.Request) bool {
+			if req.URL.Path == leaseapi.PathRenew {
+				w.Client.ReleaseAll(t.Context(), "job-1")
+			}
+			return true
+		})
+		var stderr bytes.Buffer
+		cmd := w.Command("acquire", "--type", "install", "--handle", "h", tt.flag)
+		cmd.Stderr = &stderr
+		code := clitest.ExitCode(cmd.Run())
+		if want := tt.says + "renew: lease lost: \"install-0\" (released)\n"; code != tt.code || stderr.String() != want {
+			t.Errorf("%s: exit code %d; it said %q, want %q", tt.flag, code, &stderr, want)
+		}
+		if left, _ := filepath.Glob(w.Path("h*")); len(left) > 0 {
+			t.Errorf("%s: left behind: %v", tt.flag, left)
+		}
+		w.WantHeld()
+	}
+}
+
 // If the first answer to release --all is lost, it says that it does not know how much it released,
 // and removes the handles of the released leases. Before, it said that it released nothing.
 func TestReleaseAllWhoseAnswerIsLost(t *testing.T) {
