@@ -167,9 +167,9 @@ type Queued struct {
 	InUse     int    `json:"in_use"`
 	Capacity  int    `json:"capacity"`
 	Limit     int    `json:"limit,omitempty"` // units that may be in use now; zero: the capacity
-	// Follows is the id of the request that this one has joined. If Reason is
+	// Follows is the id of the request that this one has joined. If Reason is of kind
 	// [WaitJoined], the joined request runs, and nothing bounds the wait. With any other
-	// Reason, Place and Reason are those of the joined request.
+	// kind, Place and Reason are those of the joined request.
 	Follows string `json:"follows,omitempty"`
 
 	// Estimate and EstimateMax are how long the wait may still take: if the leases of
@@ -180,8 +180,8 @@ type Queued struct {
 	// held longer than any before.
 	Estimate    Duration `json:"estimate,omitempty"`
 	EstimateMax Duration `json:"estimate_max,omitempty"`
-	// Reason is why the request waits; see the constants.
-	Reason string `json:"reason,omitempty"`
+	// Reason is why the request waits.
+	Reason WaitReason `json:"reason,omitzero"`
 	Order
 	// Oldest is the lease of this pool that is held longest.
 	Oldest *PoolLease `json:"oldest,omitempty"`
@@ -279,13 +279,13 @@ type RequestReply struct {
 	Length   int      `json:"length,omitempty"`   // queued
 	Estimate Duration `json:"estimate,omitempty"` // queued
 
-	EstimateMax Duration `json:"estimate_max,omitempty"` // queued
-	Reason      string   `json:"reason,omitempty"`       // queued: why it waits
-	InUse       int      `json:"in_use,omitempty"`       // queued: of the pool
-	Capacity    int      `json:"capacity,omitempty"`     // queued: of the pool
-	Limit       int      `json:"limit,omitempty"`        // queued: of the pool, as in [Queued]
-	Follows     string   `json:"follows,omitempty"`      // queued, joined: as in [Queued]
-	Order                // queued
+	EstimateMax Duration   `json:"estimate_max,omitempty"` // queued
+	Reason      WaitReason `json:"reason,omitzero"`        // queued: why it waits
+	InUse       int        `json:"in_use,omitempty"`       // queued: of the pool
+	Capacity    int        `json:"capacity,omitempty"`     // queued: of the pool
+	Limit       int        `json:"limit,omitempty"`        // queued: of the pool, as in [Queued]
+	Follows     string     `json:"follows,omitempty"`      // queued, joined: as in [Queued]
+	Order                  // queued
 	// Oldest is the lease of the pool that is held longest; queued.
 	Oldest *PoolLease `json:"oldest,omitempty"`
 	Page   string     `json:"page,omitempty"` // queued: as in [Queued]

@@ -1,10 +1,6 @@
 package leaseapi
 
-import (
-	"fmt"
-	"strings"
-	"time"
-)
+import "time"
 
 // Query parameters of GET [PathPools]. Its answers are pages.
 const (
@@ -90,86 +86,13 @@ type Waiter struct {
 	Follows   string    `json:"follows,omitempty"`  // id of the request that it has joined
 	Age       Duration  `json:"age"`
 	Since     time.Time `json:"since"`
-	Reason    string    `json:"reason,omitempty"` // why it waits
-	Away      bool      `json:"away,omitempty"`   // its client is not connected: others go first
+	Away      bool      `json:"away,omitempty"` // its client is not connected: others go first
+	// Reason is why it waits; none, if only its client is away.
+	Reason WaitReason `json:"reason,omitzero"`
 	Order
 
 	Estimate    Duration `json:"estimate,omitempty"` // as in [Queued]
 	EstimateMax Duration `json:"estimate_max,omitempty"`
-}
-
-// Reasons why a request waits. Clients print any reason as it is, since newer servers
-// may send others.
-const (
-	WaitFull   = "full"            // all names are in use
-	WaitPaced  = "paced"           // the pace holds the next grant back
-	WaitWants  = "wants"           // " N" follows: the request asks for N, and fewer are free; or what [NameHeld], [NameReserved] or [WantsMore] says
-	WaitBehind = "behind"          // free names or units go to the waiters before it
-	WaitKey    = "key"             // another request holds the key; [HeldBy] and its owner follow, if it has one
-	WaitWriter = "behind a writer" // of its key: the holders read the key, too, but a request that writes it waits ahead
-	WaitLocked = "lock delay of"   // " NAME" follows: its lease was not released, and the pool's lock delay keeps the name, its units and its key
-	WaitJoined = "joined"          // waits for the end of another request's run
-	WaitFor    = "waits for"       // " TYPE too: WHY" follows: a request of several pools waits for one of the others; see [WaitsFor], and [WaitsInCircle]
-	WaitPaused = "paused"          // an operator has paused the pool; ": " and the reason follow
-)
-
-// HeldBy stands between [WaitKey] and the owner of the lease that holds the key.
-const HeldBy = " held by "
-
-// NameHeld returns why a request waits that wants a name which an owner holds.
-func NameHeld(name, owner string) string {
-	if owner == "" {
-		return WaitWants + " " + name
-	}
-	return WaitWants + " " + name + "," + HeldBy + owner
-}
-
-// WaitsFor returns why a request of several pools waits in one of them, if it waits for that of a type,
-// and why it waits there, which may be empty.
-func WaitsFor(typ, why string) string {
-	reason := WaitFor + " " + typ + " too"
-	if why != "" {
-		reason += ": " + why
-	}
-	return reason
-}
-
-// WaitedFor is the reverse of [WaitsFor]; false if reason is another.
-func WaitedFor(reason string) (typ, why string, ok bool) {
-	typ, ok = strings.CutPrefix(reason, WaitFor+" ")
-	if !ok {
-		return "", "", false
-	}
-	if typ, why, ok = strings.Cut(typ, " too: "); !ok { // without a reason
-		typ, ok = strings.CutSuffix(typ, " too")
-	}
-	return typ, why, ok
-}
-
-// circleIn stands between the owner and the type of [WaitsInCircle].
-const circleIn = ", which waits for you in "
-
-// WaitsInCircle returns why a request waits, if it waits for leases of an owner, which waits for leases of
-// the request's own owner in the pool of a type: neither goes unless one of them gives up.
-func WaitsInCircle(owner, typ string) string { return WaitFor + " " + owner + circleIn + typ }
-
-// WaitedInCircle is the reverse of [WaitsInCircle]; false if reason is another.
-func WaitedInCircle(reason string) (owner, typ string, ok bool) {
-	i := strings.LastIndex(reason, circleIn)
-	if owner, ok = strings.CutPrefix(reason, WaitFor+" "); !ok || i < 0 {
-		return "", "", false
-	}
-	return owner[:i-len(WaitFor+" ")], reason[i+len(circleIn):], true
-}
-
-// WantsMore returns why a request waits that wants more names of a pool than reservations leave there.
-func WantsMore(units, reserved, capacity int) string {
-	return fmt.Sprintf("%s %d, %d of %d reserved", WaitWants, units, reserved, capacity)
-}
-
-// NameReserved returns why a request waits that wants a name which a person has reserved.
-func NameReserved(name, owner, reason string) string {
-	return WaitWants + " " + name + ", reserved by " + owner + ": " + reason
 }
 
 // ListedReservations is how many reservations of a pool are listed: more than people read.

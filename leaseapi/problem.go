@@ -21,7 +21,7 @@ const (
 	ProblemExhausted      = "urn:leasectl:problem:exhausted"   // 503, to an acquire that does not wait: too little is free
 	ProblemCoalesced      = "urn:leasectl:problem:coalesced"   // 410, to an acquire: the run that it joined has ended
 	ProblemSuperseded     = "urn:leasectl:problem:superseded"  // 410, to an acquire: a newer request took its place
-	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: the lease cannot grow now; see Reason
+	ProblemNoRoom         = "urn:leasectl:problem:no-room"     // 409, to a resize: the lease cannot grow now; see Keeps
 	ProblemTooMany        = "urn:leasectl:problem:too-many"    // 400, to a resize: more than the pool's capacity
 	ProblemStale          = "urn:leasectl:problem:stale"       // 409, to a resize: the lease holds another number of units than From, or was resized since
 	ProblemNoLease        = "urn:leasectl:problem:no-lease"    // 409, to a report: the request has no lease, and had none
@@ -37,8 +37,7 @@ type Problem struct {
 
 	Lost []Lost `json:"lost,omitempty"` // with ProblemLost
 	// Reason, with ProblemEnded, is why the request ended: [ReasonUnconfirmed], or
-	// empty for every other reason. With ProblemNoRoom it is what keeps the lease from
-	// growing; empty: too few units are free.
+	// empty for every other reason.
 	Reason string `json:"reason,omitempty"`
 	// Leader, with ProblemNotLeader, is the URL of the server that leads; empty if
 	// no leader is known. It is a hint: a client sends its token only to servers
@@ -62,6 +61,8 @@ type Problem struct {
 	Need int `json:"need,omitempty"`
 	Free int `json:"free,omitempty"`
 	Held int `json:"held,omitempty"`
+	// Keeps, with ProblemNoRoom, is what keeps the lease from growing; none: too few units are free.
+	Keeps WaitReason `json:"keeps,omitzero"`
 
 	Resizes int `json:"resizes,omitempty"`
 }

@@ -303,7 +303,8 @@ func (a *acquisition) observe(o outcome) {
 
 // notePlace keeps the state of the queue, as the proxy reports it.
 func (a *acquisition) notePlace(place *leaseapi.Queued) {
-	makePrintable(&place.Reason, &place.Follows)
+	makePrintable(&place.Follows)
+	cleanReason(&place.Reason)
 	if place.Oldest != nil {
 		cleanLease(place.Oldest)
 	}
@@ -323,7 +324,7 @@ func (a *acquisition) noteStale(stale []leaseapi.Lost) {
 func (a *acquisition) noteQueued(place *leaseapi.Queued) {
 	a.notePlace(place)
 	a.noteStale(place.Stale)
-	a.followRun(place.Reason == leaseapi.WaitJoined)
+	a.followRun(place.Reason.Kind == leaseapi.WaitJoined)
 	a.lastAnswer = a.exhausted()
 	if a.request.OnQueued != nil {
 		a.patience.tell(func() { a.request.OnQueued(*place) })

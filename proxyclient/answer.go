@@ -379,6 +379,11 @@ func makePrintable(texts ...*string) {
 	}
 }
 
+// cleanReason makes the texts of a reason printable.
+func cleanReason(r *leaseapi.WaitReason) {
+	makePrintable(&r.Kind, &r.Name, &r.By, &r.Token, &r.Text, &r.Type)
+}
+
 // cleanLease makes the texts of a lease printable.
 func cleanLease(l *leaseapi.PoolLease) {
 	makePrintable(&l.Name, &l.RequestID, &l.Type, &l.Owner, &l.Token, &l.Key, &l.KeyMode, &l.Broken)

@@ -16,8 +16,8 @@ func TestCoalesced(t *testing.T) {
 	said := func(status int, body string, delay time.Duration) fault {
 		return fault{status: status, body: body, delay: delay, header: http.Header{"Content-Type": {leaseapi.ContentTypeProblem}}}
 	}
-	joined := said(202, `{"request_id":"R","reason":"joined","follows":"L"}`, 25*time.Second)
-	queued := said(202, `{"request_id":"R","place":1,"length":1,"reason":"full"}`, 25*time.Second)
+	joined := said(202, `{"request_id":"R","reason":{"kind":"joined"},"follows":"L"}`, 25*time.Second)
+	queued := said(202, `{"request_id":"R","place":1,"length":1,"reason":{"kind":"full"}}`, 25*time.Second)
 	ended := said(410, `{"type":"urn:leasectl:problem:coalesced","exit_code":4}`, 0)
 	request := Request{Ask: leaseapi.Ask{Type: "t", Key: "k", Coalesce: leaseapi.CoalesceOnce, Variant: "v"}, RequestID: "R", Wait: 30 * time.Second}
 	bubble(t, "joined", func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestCoalesced(t *testing.T) {
 	bubble(t, "joined after an answer was lost, and asked about beside the next attempt", func(t *testing.T) {
 		late := ended
 		late.delay = 20 * time.Second
-		c, _ := serve(t, nil, unknown, badGateway, late, fault{status: 200, body: `{"request_id":"R","state":"joined","reason":"joined","follows":"L"}`})
+		c, _ := serve(t, nil, unknown, badGateway, late, fault{status: 200, body: `{"request_id":"R","state":"joined","reason":{"kind":"joined"},"follows":"L"}`})
 		r := request
 		r.Wait = 5 * time.Second // which a run may outlast
 		_, err := c.Acquire(t.Context(), r)

@@ -96,9 +96,9 @@ func (e *ExhaustedError) Error() string {
 		return s + ": " + e.Refused
 	}
 	if q := e.Last; q != nil {
-		reason := ""
-		if q.Reason != "" {
-			reason = q.Reason + ", "
+		reason := q.Reason.String()
+		if reason != "" {
+			reason += ", "
 		}
 		s += fmt.Sprintf(" (place %d of %d, %s%d of %d in use)", q.Place, q.Length, reason, q.InUse, q.Capacity)
 	}

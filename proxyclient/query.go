@@ -116,7 +116,8 @@ func cleanPool(p *leaseapi.Pool) {
 	}
 	for i := range p.Waiters {
 		w := &p.Waiters[i]
-		makePrintable(&w.RequestID, &w.Owner, &w.Token, &w.Key, &w.KeyMode, &w.Name, &w.Reason, &w.Follows)
+		makePrintable(&w.RequestID, &w.Owner, &w.Token, &w.Key, &w.KeyMode, &w.Name, &w.Follows)
+		cleanReason(&w.Reason)
 	}
 	if m := p.Moved; m != nil {
 		makePrintable(&m.Owner, &m.Token, &m.Detail)
@@ -199,7 +200,8 @@ func (c *Client) requestState(ctx context.Context, id string, fresh bool, p *pat
 	case answers(o.answer):
 		c.learn(Ours)
 		r.Page = c.pageURL(r.Page)
-		makePrintable(&r.State, &r.Reason, &r.Follows)
+		makePrintable(&r.State, &r.Follows)
+		cleanReason(&r.Reason)
 		for i := range r.Names {
 			makePrintable(&r.Names[i])
 		}

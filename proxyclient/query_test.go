@@ -134,7 +134,7 @@ func TestErrors(t *testing.T) {
 		want string
 	}{
 		{exhausted, `no lease of type "x" within 1h0m0s (place 4 of 12, 32 of 32 in use)`},
-		{&ExhaustedError{Type: "x", Wait: time.Hour, Last: &leaseapi.Queued{Place: 1, Length: 1, Reason: "key held by job-1", InUse: 1, Capacity: 4}}, `no lease of type "x" within 1h0m0s (place 1 of 1, key held by job-1, 1 of 4 in use)`},
+		{&ExhaustedError{Type: "x", Wait: time.Hour, Last: &leaseapi.Queued{Place: 1, Length: 1, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitKey, By: "job-1"}, InUse: 1, Capacity: 4}}, `no lease of type "x" within 1h0m0s (place 1 of 1, key held by job-1, 1 of 4 in use)`},
 		{&ExhaustedError{Type: "x", Wait: time.Hour}, `no lease of type "x" within 1h0m0s`},
 		{&ExhaustedError{Type: "x"}, `no lease of type "x" is free`},
 		{&UnconfirmedError{RequestID: "id", Type: "x", Count: 2, Err: exhausted}, exhausted.Error() + `; request id is unconfirmed: up to 2 of type "x" may be held`},

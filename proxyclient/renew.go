@@ -362,8 +362,8 @@ func (c *Client) resize(ctx context.Context, r leaseapi.ResizeRequest, p *patien
 	switch said.Type {
 	case leaseapi.ProblemNoRoom:
 		text := fmt.Sprintf("need %d more, %d free; %d stay held", said.Need, said.Free, said.Held)
-		if said.Reason != "" {
-			text += ": " + shortLine(said.Reason)
+		if keeps := said.Keeps.String(); keeps != "" {
+			text += ": " + shortLine(keeps)
 		}
 		return held, &reworded{text: text, err: ErrNoRoom}
 	case leaseapi.ProblemTooMany:

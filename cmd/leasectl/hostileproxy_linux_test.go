@@ -106,7 +106,7 @@ func lies() (all []lie) {
 	add("texts in lists", said(200, "application/json", `{"names":null,"leader":{"url":"`+text+`","name":"`+text+`"},"name":"`+text+`","issuer":"`+text+`","role":"`+text+`","pools":[{
 		"type":"`+text+`","unit":"`+text+`","state":"`+text+`","capacity":1,"in_use":1,"paused":{"reason":"`+text+`","by":"`+text+`"},
 		"leases":[{"name":"`+text+`","owner":"`+text+`","token":"`+text+`","key":"`+text+`","broken":"`+text+`","generation":1}],
-		"waiters":[{"owner":"`+text+`","token":"`+text+`","key":"`+text+`","reason":"`+text+`","request_id":"`+text+`","place":1}]}]}`))
+		"waiters":[{"owner":"`+text+`","token":"`+text+`","key":"`+text+`","reason":{"kind":"reserved","name":"`+text+`","by":"`+text+`","token":"`+text+`","text":"`+text+`","type":"`+text+`"},"request_id":"`+text+`","place":1}]}]}`))
 	add("many numbers", said(200, "application/json", `{"names":["a"],"stale":[`+strings.Repeat("0,", 500_000)+`0]}`))
 	add("many lost", said(410, leaseapi.ContentTypeProblem, `{"type":"`+leaseapi.ProblemLost+`","lost":[`+strings.Repeat("{},", 300_000)+`{}]}`))
 	for _, body := range []string{"", "null", "[]", "{}", `{"`, "<html>\x1b[2J", strings.Repeat("[", 100_000)} {

@@ -27,7 +27,7 @@ func crowded() overview {
 		p.Leases = append(p.Leases, leaseapi.PoolLease{Lease: leaseapi.Lease{Name: fmt.Sprintf("name-%d", i), Generation: 7}, Owner: owner("holder", i)})
 	}
 	for i := range 40 {
-		p.Waiters = append(p.Waiters, leaseapi.Waiter{Place: i + 1, Count: 1, Reason: leaseapi.WaitFull, Owner: owner("waiter", i), RequestID: fmt.Sprintf("REQUEST-%018d", i)})
+		p.Waiters = append(p.Waiters, leaseapi.Waiter{Place: i + 1, Count: 1, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}, Owner: owner("waiter", i), RequestID: fmt.Sprintf("REQUEST-%018d", i)})
 	}
 	p.InUse, p.Waiting, p.Paused = 2, 40, strings.Repeat("throttled 日本 ", 30)
 	return o

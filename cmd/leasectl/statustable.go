@@ -212,13 +212,14 @@ func reasonOf(w leaseapi.Waiter) string {
 
 // whyOf says why a request waits.
 func whyOf(w leaseapi.Waiter) string {
+	why := w.Reason.String()
 	if w.Follows != "" {
-		w.Reason = leaseapi.WaitJoined + " " + w.Follows
+		why += " " + w.Follows
 	}
 	if w.Away {
-		return strings.TrimSpace(w.Reason + " (away)")
+		return strings.TrimSpace(why + " (away)")
 	}
-	return cmp.Or(w.Reason, "-")
+	return cmp.Or(why, "-")
 }
 
 // age prints a duration for people: to the second, or finer if it is short.

@@ -80,9 +80,10 @@ func tellOfWait(ctx context.Context, w *holder.Wait, every, most time.Duration, 
 
 // waitCause is what of a wait is worth a new line.
 type waitCause struct {
-	trouble, reason string
-	place           int
-	oldest          leaseapi.Lease
+	trouble string
+	reason  leaseapi.WaitReason
+	place   int
+	oldest  leaseapi.Lease
 }
 
 func causeOf(w *holder.Wait) (c waitCause) {
@@ -108,7 +109,7 @@ func waitLine(w *holder.Wait, now time.Time) string {
 	if place := holder.DescribeQueue(q, at, now); place != "" {
 		line += ": " + place
 	}
-	if !w.GivesUp.IsZero() && q.Reason != leaseapi.WaitJoined {
+	if !w.GivesUp.IsZero() && q.Reason.Kind != leaseapi.WaitJoined {
 		line += "; gives up at " + clockTime(w.GivesUp, now)
 	}
 	if q.Page != "" {

@@ -40,15 +40,15 @@ func TestWaitLine(t *testing.T) {
 		check("the proxy does not serve: the proxy answered 500: no; trying since " + since)
 		w.SetTrouble(&proxyclient.NotLeaderError{}, failed)
 		check("no server of the proxy leads; trying since " + since)
-		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull})
+		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full`)
-		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitFull, Page: "http://leases.test/ui/requests/r"})
+		w.SetQueued(leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}, Page: "http://leases.test/ui/requests/r"})
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; http://leases.test/ui/requests/r`)
 		w.GivesUp = begun.Add(2 * time.Hour)
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; gives up at ` + w.GivesUp.Local().Format("15:04") + `; http://leases.test/ui/requests/r`)
 		w.GivesUp = begun.Add(24 * time.Hour)
 		check(`waiting 1m2s for a lease of type "install": place 1 of 2, full; gives up at ` + w.GivesUp.Local().Format("15:04 on 2 January") + `; http://leases.test/ui/requests/r`)
-		w.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitJoined}) // for as long as that takes
+		w.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitReason{Kind: leaseapi.WaitJoined}}) // for as long as that takes
 		if line := waitLine(w, time.Now()); strings.Contains(line, "gives up") {
 			t.Errorf("says %q", line)
 		}

@@ -140,12 +140,12 @@ func placeWords(q leaseapi.Queued, at, now time.Time) (words []string) {
 		words = append(words, fmt.Sprintf("place %d of %d", q.Place, q.Length))
 	}
 	switch {
-	case q.Reason == leaseapi.WaitJoined:
+	case q.Reason.Kind == leaseapi.WaitJoined:
 		words = append(words, "joined the run of request "+q.Follows)
 	case q.Follows != "":
-		words = append(words, "with request "+q.Follows, q.Reason)
-	case q.Reason != "":
-		words = append(words, q.Reason)
+		words = append(words, "with request "+q.Follows, q.Reason.String())
+	case q.Reason.Kind != "":
+		words = append(words, q.Reason.String())
 	}
 	if order := q.Order.Words(); order != "" {
 		words = append(words, order)

@@ -25,15 +25,15 @@ func TestDescribeQueue(t *testing.T) {
 	}{
 		{"nothing", leaseapi.Queued{}, 0, ""},
 		{"all", leaseapi.Queued{
-			Place: 3, Length: 12, Reason: leaseapi.WaitFull, InUse: 32, Capacity: 32,
+			Place: 3, Length: 12, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}, InUse: 32, Capacity: 32,
 			Oldest:   &leaseapi.PoolLease{Owner: "job-7", Age: minutes(12)},
 			Estimate: minutes(3), EstimateMax: minutes(9),
 		}, 0, "place 3 of 12, full, 32 of 32 in use, held longest by job-7 since 14:48:00, 3m to 9m to go"},
-		{"paced", leaseapi.Queued{Place: 1, Length: 1, Reason: leaseapi.WaitPaced, InUse: 3, Capacity: 32}, 0, "place 1 of 1, paced, 3 of 32 in use"},
-		{"wants", leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitWants + " 4", InUse: 30, Capacity: 32}, 0, "place 1 of 2, wants 4, 30 of 32 in use"},
-		{"paused", leaseapi.Queued{Place: 1, Length: 1, Reason: leaseapi.WaitPaused + ": the account\nis suspended", Capacity: 2}, 0, "place 1 of 1, paused: the account is suspended, 0 of 2 in use"},
-		{"behind", leaseapi.Queued{Place: 2, Length: 2, Reason: leaseapi.WaitBehind, InUse: 1, Capacity: 2}, 0, "place 2 of 2, behind, 1 of 2 in use"},
-		{"version 1", leaseapi.Queued{Reason: leaseapi.WaitFull}, 0, "full"},
+		{"paced", leaseapi.Queued{Place: 1, Length: 1, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitPaced}, InUse: 3, Capacity: 32}, 0, "place 1 of 1, paced, 3 of 32 in use"},
+		{"wants", leaseapi.Queued{Place: 1, Length: 2, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitUnits, Units: 4}, InUse: 30, Capacity: 32}, 0, "place 1 of 2, wants 4, 30 of 32 in use"},
+		{"paused", leaseapi.Queued{Place: 1, Length: 1, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitPaused, Text: "the account\nis suspended"}, Capacity: 2}, 0, "place 1 of 1, paused: the account is suspended, 0 of 2 in use"},
+		{"behind", leaseapi.Queued{Place: 2, Length: 2, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitBehind}, InUse: 1, Capacity: 2}, 0, "place 2 of 2, behind, 1 of 2 in use"},
+		{"version 1", leaseapi.Queued{Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}}, 0, "full"},
 		{"no reason", leaseapi.Queued{Place: 1, Length: 1, InUse: 1, Capacity: 1, Estimate: minutes(1)}, 0, "place 1 of 1, 1 of 1 in use"},
 		{"a long owner", leaseapi.Queued{Oldest: &leaseapi.PoolLease{Owner: owner}}, 0, "held longest by " + owner + " since 15:00:00"},
 		{"a token", leaseapi.Queued{Oldest: &leaseapi.PoolLease{Token: "ci"}}, 0, "held longest by token ci since 15:00:00"},
@@ -58,7 +58,7 @@ func TestDescribeQueue(t *testing.T) {
 // An error says what to do next.
 func TestDescribe(t *testing.T) {
 	last := &leaseapi.Queued{
-		Place: 4, Length: 12, Reason: leaseapi.WaitFull, InUse: 32, Capacity: 32,
+		Place: 4, Length: 12, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}, InUse: 32, Capacity: 32,
 		Oldest: &leaseapi.PoolLease{Owner: "job-7", Age: leaseapi.Duration(time.Minute)},
 	}
 	since := time.Now().Add(-time.Minute)

@@ -166,19 +166,13 @@ func (l *Lease) sendRequest(ctx context.Context, r Request) (*v1.Grant, error) {
 		OnTrouble: wait.SetTrouble,
 		OnRetry: func(err error) {
 			if leaseapi.SaysExhausted(err.Error()) {
-				wait.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitFull})
+				wait.SetQueued(leaseapi.Queued{Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}})
 			}
 			l.h.Reporter.Debugf("%v: trying again", err)
 		},
 	}, l.handle.Path())
-	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok {
-		switch {
-		case exhausted.Refused != "":
-		case exhausted.Last == nil:
-			exhausted.Last = l.lastQueue(ctx, wait, r)
-		default:
-			*exhausted.Last = l.markOwn(*exhausted.Last)
-		}
+	if exhausted, ok := errors.AsType[*proxyclient.ExhaustedError](err); ok && exhausted.Last != nil {
+		*exhausted.Last = l.markOwn(*exhausted.Last)
 	}
 	return grant, err
 }

@@ -174,11 +174,10 @@ func TestPeakGoesWithRelease(t *testing.T) {
 // it.
 func TestHeldByYourself(t *testing.T) {
 	l := &Lease{record: lockfile.Record{Owner: "job-1"}}
-	for reason, want := range map[string]string{
-		"key held by job-1": "key held by yourself", "key held by job-10": "key held by job-10", "key": "key", "full": "full",
-	} {
-		if got := l.markOwn(leaseapi.Queued{Reason: reason}).Reason; got != want {
-			t.Errorf("%q: says %q, want %q", reason, got, want)
+	for owner, want := range map[string]string{"job-1": "key held by yourself", "job-10": "key held by job-10", "": "key"} {
+		reason := leaseapi.WaitReason{Kind: leaseapi.WaitKey, By: owner}
+		if got := l.markOwn(leaseapi.Queued{Reason: reason}).Reason.String(); got != want {
+			t.Errorf("%+v: says %q, want %q", reason, got, want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"cmp"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -91,21 +90,22 @@ func (p *pool) waitsFor(r *request, owner string) (other string) {
 
 // Circle returns why the request id waits, as [WaiterStatus] has it, if it and another owner wait for each
 // other: neither goes unless one of them gives up. It returns false if there is no such owner.
-func (s *Set) Circle(now time.Duration, id string) (reason string, ok bool) {
+func (s *Set) Circle(now time.Duration, id string) (why leaseapi.WaitReason, ok bool) {
 	s.Advance(now)
 	r := s.requests.get(id)
 	if r == nil || !r.queued() {
-		return "", false
+		return why, false
 	}
 	c := s.circleOf(r)
 	if c == (circle{}) {
-		return "", false
+		return why, false
 	}
 	return c.reason(), true
 }
 
 // reason returns why r waits, as [WaiterStatus] has it.
-func (c circle) reason() string {
-	token, owner := SplitOwner(c.other)
-	return leaseapi.WaitsInCircle(cmp.Or(owner, token), c.typ)
+func (c circle) reason() leaseapi.WaitReason {
+	why := waitsOn(leaseapi.WaitCircle, c.other)
+	why.Type = c.typ
+	return why
 }

@@ -61,10 +61,10 @@ func TestCircle(t *testing.T) {
 			for _, w := range []struct{ id, other, typ string }{{wa.ID, "B", wb.Type}, {wb.ID, "A", "y"}} {
 				want := "waits for " + w.other + ", which waits for you in " + w.typ
 				reason, ok := set.Circle(time.Second, w.id)
-				if ok != test.want || ok && reason != want {
+				if ok != test.want || ok && reason.String() != want {
 					t.Errorf("%s: %q", w.id, reason)
 				}
-				if st, _ := set.Status(time.Second, w.id); ok && st.Reason != want {
+				if st, _ := set.Status(time.Second, w.id); ok && st.Reason.String() != want {
 					t.Errorf("%s: %q", w.id, st.Reason)
 				}
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // merging is a request for one name of "t" under the key "k".
@@ -199,7 +201,7 @@ func TestWhoMerges(t *testing.T) {
 	must(t, set, 0, merging("a", Once, "v"), "t-0")
 	try := merging("b", Once, "v")
 	try.Try = true
-	if st := exhausted(t, set, 0, try); st.Reason != "key" {
+	if st := exhausted(t, set, 0, try); st.Reason.Kind != leaseapi.WaitKey {
 		t.Errorf("%+v", st)
 	}
 }
@@ -362,7 +364,7 @@ func TestFollowersAreListed(t *testing.T) {
 	if p.Waiting != 1 || p.Following != 1 || len(p.Waiters) != 2 {
 		t.Fatalf("%+v", p)
 	}
-	if w := p.Waiters[1]; w.ID != "b" || w.Follows != "a" || w.Place != 2 || w.Reason != "joined" || w.KeyHolder != "owner of a" {
+	if w := p.Waiters[1]; w.ID != "b" || w.Follows != "a" || w.Place != 2 || w.Reason.Kind != leaseapi.WaitJoined {
 		t.Errorf("%+v", w)
 	}
 	if _, waiting := set.Busy(); waiting != 2 {

@@ -94,8 +94,8 @@ func TestUnseenIDsAreBounded(t *testing.T) {
 	if set.ended.limitAllUnseen != MaxAllUnseen {
 		t.Fatalf("the limit is %d", set.ended.limitAllUnseen)
 	}
-	set.ended.limitAllUnseen = 4
-	for _, id := range []string{"many 1", "many 2", "many 3", "few 1", "few 2", "other 1"} {
+	set.ended.limitAllUnseen = 5
+	for _, id := range []string{"many 1", "many 2", "many 3", "many 4", "few 1", "few 2", "other 1"} {
 		caller, plain, _ := strings.Cut(id, " ")
 		set.Cancel(0, BindID(caller, plain))
 	}
@@ -105,7 +105,7 @@ func TestUnseenIDsAreBounded(t *testing.T) {
 			t.Errorf("%s is remembered: %t", id, !want)
 		}
 	}
-	if set.ended.count != 4 {
+	if set.ended.count != 5 {
 		t.Errorf("%d ids are remembered", set.ended.count)
 	}
 }

@@ -139,21 +139,6 @@ func (g *ledger) freeKey(p *pool, name string, l *lease) {
 	p.forgetKey(k)
 }
 
-// keyHolder returns the owner of the lease that holds the key of r longest, or the name that r
-// wants; empty if none does.
-func (p *pool) keyHolder(r *request) string {
-	if r.slot != nil {
-		if r.slot.lease != nil {
-			return r.slot.lease.Owner
-		}
-		return ""
-	}
-	if k := p.keys[r.Key]; k != nil && len(k.leases) > 0 {
-		return k.leases[0].Owner
-	}
-	return ""
-}
-
 // forgetKey forgets k if nobody holds it or waits for it.
 func (p *pool) forgetKey(k *key) {
 	switch {

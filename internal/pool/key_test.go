@@ -60,16 +60,16 @@ func TestKeyHolderIsTold(t *testing.T) {
 	must(t, set, 0, keyed("b", "k"))
 	set.Release(0, Ref{Name: "t-1"}, 0)
 	w := set.Pools(0)[0].Waiters[0]
-	if w.Key != "k" || w.KeyHolder != "me" || w.Reason != "key" {
+	if w.Key != "k" || w.Reason.String() != "key held by me" {
 		t.Errorf("%+v", w)
 	}
 	st, _ := set.Status(0, "b")
-	if st.Key != "k" || st.KeyHolder != "me" || st.Reason != "key" {
+	if st.Key != "k" || st.Reason.String() != "key held by me" {
 		t.Errorf("%+v", st)
 	}
 	q := keyed("c", "k")
 	q.Try = true
-	if st := exhausted(t, set, 0, q); st.KeyHolder != "me" || st.Reason != "key" || st.Place != 2 {
+	if st := exhausted(t, set, 0, q); st.Reason.String() != "key held by me" || st.Place != 2 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -127,14 +127,14 @@ func TestRefusalTells(t *testing.T) {
 	set.Drain()
 	st := exhausted(t, set, start+30*s, Request{ID: "z", Type: "t", Ask: Ask{Count: 2}})
 	if st.InUse != 2 || st.Limit != 2 || st.Capacity != 2 || st.Place != 2 || st.Length != 2 || st.Units != 2 ||
-		st.Oldest == nil || st.Oldest.Name != "t-1" || st.Estimate != 90*s || st.Reason != "full" {
+		st.Oldest == nil || st.Oldest.Name != "t-1" || st.Estimate != 90*s || st.Reason.String() != "full" {
 		t.Errorf("%+v", st)
 	}
 	if _, known := set.Status(start+30*s, "z"); known || len(set.Drain()) > 0 {
 		t.Error("a request that was refused left something behind")
 	}
 	set.Pause(start+30*s, "t", Act{Reason: "drill"})
-	if st := exhausted(t, set, start+30*s, req("z")); st.Reason != "paused: drill" || st.EstimateMax != 0 {
+	if st := exhausted(t, set, start+30*s, req("z")); st.Reason.String() != "paused: drill" || st.EstimateMax != 0 {
 		t.Errorf("%+v", st)
 	}
 }
@@ -161,7 +161,7 @@ func TestEstimateWithKeys(t *testing.T) {
 	for _, w := range set.Pools(now)[0].Waiters {
 		listed = append(listed, fmt.Sprint(w.ID, " ", w.Estimate, " ", w.Reason))
 	}
-	if want := []string{"blocked 40s key", "blocked too 0s key", "free 40s full"}; !slices.Equal(listed, want) {
+	if want := []string{"blocked 40s key held by owner of x", "blocked too 0s key held by owner of x", "free 40s full"}; !slices.Equal(listed, want) {
 		t.Errorf("%q, want %q", listed, want)
 	}
 }
@@ -200,9 +200,9 @@ func TestReadersAndWriters(t *testing.T) {
 	must(t, set, 0, keyed("other", "l"), "t-2") // which they do not delay
 	var told []string
 	for _, w := range set.Pools(0)[0].Waiters {
-		told = append(told, fmt.Sprintf("%s: %s, held by %s", w.ID, w.Reason, w.KeyHolder))
+		told = append(told, fmt.Sprintf("%s: %s", w.ID, w.Reason))
 	}
-	if want := []string{"w: key, held by owner of r1", "r3: behind a writer, held by owner of r1", "w2: key, held by owner of r1", "r4: behind a writer, held by owner of r1"}; !slices.Equal(told, want) {
+	if want := []string{"w: key held by owner of r1", "r3: behind a writer", "w2: key held by owner of r1", "r4: behind a writer"}; !slices.Equal(told, want) {
 		t.Errorf("%q", told)
 	}
 	set.Drain()
@@ -262,7 +262,7 @@ func TestLockDelayOfReaders(t *testing.T) {
 		}
 		set.Cancel(now, "r")
 		must(t, set, now, keyed("w", "k"))
-		if st, _ := set.Status(now, "w"); st.Reason != "lock delay of t-0" || st.EstimateMax != 60*s {
+		if st, _ := set.Status(now, "w"); st.Reason.String() != "lock delay of t-0" || st.EstimateMax != 60*s {
 			t.Errorf("after %+v a writer is %+v", c.lost, st)
 		}
 		set.Advance(now + 60*s)

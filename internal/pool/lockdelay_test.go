@@ -86,13 +86,13 @@ func TestLockDelayIsTold(t *testing.T) {
 		reason       string
 		likely, most time.Duration
 	}
-	tell := func(st Status) told { return told{st.Reason, st.Estimate, st.EstimateMax} }
+	tell := func(st Status) told { return told{st.Reason.String(), st.Estimate, st.EstimateMax} }
 	expect := func(t *testing.T, set *Set, now time.Duration, id string, want told) {
 		t.Helper()
 		if st, _ := set.Status(now, id); tell(st) != want {
 			t.Errorf("%s is told %v, want %v", id, tell(st), want)
 		}
-		if w := set.Find(now, 1, func(_, other, _ string) bool { return other == id })[0].Waiter; (told{w.Reason, w.Estimate, w.EstimateMax}) != want {
+		if w := set.Find(now, 1, func(_, other, _ string) bool { return other == id })[0].Waiter; (told{w.Reason.String(), w.Estimate, w.EstimateMax}) != want {
 			t.Errorf("the list says %+v of %s, want %v", w, id, want)
 		}
 	}

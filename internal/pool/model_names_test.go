@@ -89,15 +89,8 @@ func (m *model) whyNotFree(name string) string {
 	case n.lock != nil:
 		return lockedUntil(n.lock.Until)
 	}
-	return "wants " + name
-}
-
-// holderOf is the owner of the lease of a name.
-func (m *model) holderOf(name string) string {
-	if l := m.names[name].lease; l != nil {
-		return l.Owner
-	}
-	return ""
+	_, owner := SplitOwner(n.lease.Owner)
+	return "wants " + name + ", held by " + owner
 }
 
 // areReserved says whether told are the reservations of p.

@@ -213,11 +213,12 @@ func (m *model) isKnown(name string) bool {
 	return i > 0 && strings.Trim(name[i+1:], "0123456789") == "" && name[i+1:] != "" && m.named[name[:i]] > 0
 }
 
-// isHolder says whether people may be told that owner holds the key.
-func (m *model) isHolder(p *modelPool, key, owner string) bool {
+// isHolder says whether people may be told that the owner with the token holds the key.
+func (m *model) isHolder(p *modelPool, key, token, owner string) bool {
 	return slices.ContainsFunc(m.leases, func(l *modelLease) bool {
-		return l.Type == p.Type && l.heldKey() == key && l.Owner == owner
-	}) || owner == "" && !slices.ContainsFunc(m.leases, func(l *modelLease) bool { return l.Type == p.Type && l.heldKey() == key })
+		name, of := SplitOwner(l.Owner)
+		return l.Type == p.Type && l.heldKey() == key && name == token && of == owner
+	})
 }
 
 // resize changes the units of a lease. To shrink always succeeds, and to grow takes nothing

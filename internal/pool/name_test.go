@@ -24,7 +24,7 @@ func TestNameIsWaitedFor(t *testing.T) {
 	set.Cancel(0, "d")
 	changed(t, set, "released t-0", "remembered d", "granted f [t-0]")
 	w := set.Pools(0)[0].Waiters
-	if len(w) != 2 || w[0].Name != "t-1" || w[0].KeyHolder != "owner of a" || w[0].Reason != "wants t-1" {
+	if len(w) != 2 || w[0].Name != "t-1" || w[0].Reason.String() != "wants t-1, held by owner of a" {
 		t.Errorf("waiters %+v", w)
 	}
 	set.Cancel(0, "a")
@@ -113,7 +113,7 @@ func TestNameEstimate(t *testing.T) {
 	set.Cancel(100*s, "before") // leases are held for 100 s
 	must(t, set, 100*s, named("a", "t-1"), "t-1")
 	must(t, set, 110*s, named("b", "t-1"))
-	if st, _ := set.Status(120*s, "b"); st.Estimate != 80*s || st.EstimateMax < st.Estimate || !strings.HasPrefix(st.Reason, "wants t-1") {
+	if st, _ := set.Status(120*s, "b"); st.Estimate != 80*s || st.EstimateMax < st.Estimate || !strings.HasPrefix(st.Reason.String(), "wants t-1") {
 		t.Errorf("%+v", st)
 	}
 }

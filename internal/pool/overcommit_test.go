@@ -3,6 +3,8 @@ package pool
 import (
 	"testing"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // urgent is a request for one unit that may exceed the limit.
@@ -17,7 +19,7 @@ func TestOvercommit(t *testing.T) {
 	must(t, set, 0, urgent("u1"), "t-3")
 	must(t, set, 0, urgent("u2"), "t-4")
 	must(t, set, 0, urgent("u3"))
-	if st, _ := set.Status(0, "u3"); st.Place != 1 || st.InUse != 4 || st.Limit != 2 || st.Reason != "full" {
+	if st, _ := set.Status(0, "u3"); st.Place != 1 || st.InUse != 4 || st.Limit != 2 || st.Reason.String() != "full" {
 		t.Errorf("%+v", st)
 	}
 	set.Drain()
@@ -85,7 +87,7 @@ func TestOvercommitTakesAKey(t *testing.T) {
 	if st, _ := set.Status(0, "small"); st.State != StateGranted {
 		t.Errorf("small is %+v", st)
 	}
-	if st, _ := set.Status(0, "large"); st.Reason != "key" {
+	if st, _ := set.Status(0, "large"); st.Reason.Kind != leaseapi.WaitKey {
 		t.Errorf("large is %+v", st)
 	}
 }

@@ -52,7 +52,7 @@ func TestOvertake(t *testing.T) {
 	}
 	// The one for four units fits, and must not go: so nobody behind it goes either. When it has
 	// gone, there are three units left for others.
-	if st, _ := set.Status(4*s, "small4"); st.Reason != "behind" {
+	if st, _ := set.Status(4*s, "small4"); st.Reason.String() != "behind" {
 		t.Errorf("%+v", st)
 	}
 	set.Cancel(5*s, "small3")
@@ -126,7 +126,7 @@ func TestNobodyPasses(t *testing.T) {
 	must(t, set, 1*s, weighs("large", 8))
 	must(t, set, 2*s, weighs("small", 1))
 	nextIs(t, set, 30*s) // when a unconfirmed ends: six units at a pace of 5 s
-	if st, _ := set.Status(3*s, "small"); st.Reason != "paced" {
+	if st, _ := set.Status(3*s, "small"); st.Reason.String() != "paced" {
 		t.Errorf("%+v", st)
 	}
 	set.Renew(3*s, Ref{Name: "t-1"}, 0)
@@ -170,7 +170,7 @@ func TestOvertakeByKey(t *testing.T) {
 	must(t, set, 0, large)
 	must(t, set, 0, same)
 	must(t, set, 0, other, "t-2")
-	if st, _ := set.Status(0, "same"); st.Reason != "behind" {
+	if st, _ := set.Status(0, "same"); st.Reason.String() != "behind" {
 		t.Errorf("%+v", st)
 	}
 }

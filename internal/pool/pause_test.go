@@ -24,7 +24,7 @@ func TestPause(t *testing.T) {
 		t.Errorf("release: %s", why)
 	}
 	changed(t, set, "paused t: the account is throttled", "renewed t-0", "released t-0", "remembered a")
-	if st, _ := set.Status(5*s, "b"); st.Reason != "paused: the account is throttled" || st.EstimateMax != 0 {
+	if st, _ := set.Status(5*s, "b"); st.Reason.String() != "paused: the account is throttled" || st.EstimateMax != 0 {
 		t.Errorf("b: %+v", st)
 	}
 	p := set.Pools(5 * s)[0]

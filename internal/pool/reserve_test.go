@@ -27,8 +27,8 @@ func TestReserveFreeName(t *testing.T) {
 	must(t, set, 0, req("b"))
 	must(t, set, 0, named("c", "t-0"))
 	p := set.Pools(5 * s)[0]
-	if p.InUse != 2 || len(p.Reserved) != 1 || p.Reserved[0].Owner != "alice" || p.Waiters[0].Reason != "full" ||
-		p.Waiters[1].Reason != "wants t-0, reserved by alice: repair" {
+	if p.InUse != 2 || len(p.Reserved) != 1 || p.Reserved[0].Owner != "alice" || p.Waiters[0].Reason.String() != "full" ||
+		p.Waiters[1].Reason.String() != "wants t-0, reserved by alice: repair" {
 		t.Errorf("%+v", p)
 	}
 	set.Drain()
@@ -127,7 +127,7 @@ func TestReservationDelaysNobody(t *testing.T) {
 		must(t, set, 0, req(id), "t-1")
 		set.Cancel(0, id)
 	}
-	if st, _ := set.Status(0, "two"); st.Reason != "wants 2, 1 of 2 reserved" || st.Overtaken != 0 || st.EstimateMax != 0 {
+	if st, _ := set.Status(0, "two"); st.Reason.String() != "wants 2, 1 of 2 reserved" || st.Overtaken != 0 || st.EstimateMax != 0 {
 		t.Errorf("%+v", st)
 	}
 	set.Cancel(0, "a")
@@ -225,7 +225,7 @@ func TestReservationsTakeNothingOfLimit(t *testing.T) {
 	must(t, set, 0, req("b"), "t-1")
 	must(t, set, 0, req("c"))
 	p := set.Pools(0)[0]
-	if p.InUse != 2 || p.Limit != 2 || p.Lacks != 1 || p.Waiters[0].Reason != "full" || p.Waiters[0].EstimateMax != 0 {
+	if p.InUse != 2 || p.Limit != 2 || p.Lacks != 1 || p.Waiters[0].Reason.String() != "full" || p.Waiters[0].EstimateMax != 0 {
 		t.Errorf("%+v", p)
 	}
 	set.Drain()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Why a Resize changes nothing.
@@ -24,13 +26,10 @@ func (e *LostError) Is(target error) bool { return target == ErrLost }
 
 // NoRoomError is the [ErrNoRoom] of a growth.
 type NoRoomError struct {
-	Need, Free, Held int    // units: how many more were asked for, how many can be granted, how many stay held
-	Paused           string // why an operator has paused the pool; empty: it is not
-	// Locked is the name whose lock delay is the last that must be over; empty: leases
-	// must end, too.
-	Locked string
-	// Waiting: the free units are for the waiter that is next.
-	Waiting bool
+	Need, Free, Held int // units: how many more were asked for, how many can be granted, how many stay held
+	// Reason is what keeps the lease from growing: a pause, the lock delay that is the last which must be
+	// over, or that the free units are for the waiter that is next. None: leases must end.
+	Reason leaseapi.WaitReason
 }
 
 func (e *NoRoomError) Error() string {
@@ -114,13 +113,13 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 	others := p.taken() - l.Units
 	refused := &NoRoomError{Need: units - l.Units, Free: max(0, p.limit.now()-p.taken()), Held: l.Units}
 	if pause, paused := g.pauseOf(p); paused {
-		refused.Paused = pause.Reason
+		refused.Reason = leaseapi.WaitReason{Kind: leaseapi.WaitPaused, Text: pause.Reason}
 		return refused
 	}
 	if !p.hasRoom(units, others, false) {
 		more := min(others+units-p.limit.now(), others)
 		if l := p.lockDelayOf(missing{more, more}); l != nil {
-			refused.Locked = l.Name
+			refused.Reason = leaseapi.WaitReason{Kind: leaseapi.WaitLocked, Name: l.Name}
 		}
 		return refused
 	}
@@ -129,7 +128,7 @@ func (g *ledger) mayGrow(l *lease, units int) error {
 		next = next.turn()
 	}
 	if ok && !p.hasRoom(next.units, others+units, next.Overcommit) {
-		refused.Waiting = true
+		refused.Reason.Kind = leaseapi.WaitTurn
 		return refused
 	}
 	return nil

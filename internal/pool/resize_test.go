@@ -125,7 +125,7 @@ func TestGrowthDoesNotOvertake(t *testing.T) {
 	waits := weighs("waits", 5)
 	must(t, set, 0, waits)
 	refuseResize(t, set, 0, a, 4, 5, ErrNoRoom)
-	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); !err.(*NoRoomError).Waiting {
+	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); err.(*NoRoomError).Reason.Kind != leaseapi.WaitTurn {
 		t.Errorf("%+v", err)
 	}
 	set.Detach(0, "waits", 0)
@@ -149,7 +149,7 @@ func TestGrowthOfWhatIsStopped(t *testing.T) {
 	set := counted(t, 10)
 	a := ref(must(t, set, 0, weighs("a", 4), "t-1")[0])
 	set.Pause(0, "t", Act{Reason: "drill"})
-	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); err == nil || err.(*NoRoomError).Paused != "drill" {
+	if _, err := set.Resize(0, a, Resizing{From: 4, To: 5}); err == nil || err.(*NoRoomError).Reason.String() != "paused: drill" {
 		t.Errorf("%+v", err)
 	}
 	mustResize(t, set, 0, a, 4, 3)
@@ -169,15 +169,15 @@ func TestGrowthAfterALockDelay(t *testing.T) {
 	must(t, set, 0, weighs("d", 3), "t-4")
 	mustBreak(t, set, 1*s, "t-3", true)
 	mustBreak(t, set, 2*s, "t-2", true)
-	for to, want := range map[int]string{4: "t-3", 5: "t-3", 6: "t-2", 7: "t-2", 8: ""} {
+	for to, want := range map[int]string{4: "lock delay of t-3", 5: "lock delay of t-3", 6: "lock delay of t-2", 7: "lock delay of t-2", 8: ""} {
 		_, err := set.Resize(2*s, a, Resizing{From: 2, To: to})
-		if e, ok := err.(*NoRoomError); !ok || *e != (NoRoomError{Need: to - 2, Free: 1, Held: 2, Locked: want}) {
-			t.Errorf("to %d: %+v, want the lock delay of %q", to, err, want)
+		if e, ok := err.(*NoRoomError); !ok || e.Need != to-2 || e.Free != 1 || e.Held != 2 || e.Reason.String() != want {
+			t.Errorf("to %d: %+v, want %q", to, err, want)
 		}
 	}
 	mustBreak(t, set, 3*s, "t-4", true)
 	set.types["t"].limit = limit{capacity: 4} // the lease may exceed it alone
-	if _, err := set.Resize(3*s, a, Resizing{From: 2, To: 9}); err == nil || err.(*NoRoomError).Locked != "t-4" {
+	if _, err := set.Resize(3*s, a, Resizing{From: 2, To: 9}); err == nil || err.(*NoRoomError).Reason.Name != "t-4" {
 		t.Errorf("beyond the limit: %+v", err)
 	}
 }
@@ -206,7 +206,7 @@ func TestGrowthIsPaced(t *testing.T) {
 	mustResize(t, set, 0, ref(l[0]), 1, 5)
 	mustResize(t, set, 0, ref(l[0]), 5, 2)
 	must(t, set, 0, Request{ID: "b", Type: "t"})
-	if st, _ := set.Status(0, "b"); st.Reason != leaseapi.WaitPaced {
+	if st, _ := set.Status(0, "b"); st.Reason.Kind != leaseapi.WaitPaced {
 		t.Errorf("%+v", st)
 	}
 	if due, _ := set.Next(); due != 5*time.Minute {

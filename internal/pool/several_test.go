@@ -34,7 +34,7 @@ func reasonIn(t testing.TB, set *Set, now time.Duration, typ, id string) string 
 	t.Helper()
 	for _, w := range set.Waiters(now, typ, 0, ListedWaiters) {
 		if w.ID == id {
-			return w.Reason
+			return w.Reason.String()
 		}
 	}
 	t.Fatalf("%s does not wait for %s", id, typ)
@@ -55,7 +55,7 @@ func TestSeveralAllOrNone(t *testing.T) {
 	if why := reasonIn(t, set, 0, "b", "r2"); why != "full" {
 		t.Errorf("in b: %q", why)
 	}
-	if st, _ := set.Status(0, "r2"); st.Place != 1 || st.Reason != "waits for b too: full" {
+	if st, _ := set.Status(0, "r2"); st.Place != 1 || st.Reason.String() != "waits for b too: full" {
 		t.Errorf("%+v", st)
 	}
 	set.Release(1*s, Ref{Name: "b-1"}, 0)
@@ -286,7 +286,7 @@ func TestSeveralFirstType(t *testing.T) {
 	waits := keyed("r3", "k")
 	waits.Type, waits.Also = "a", "c"
 	must(t, set, 0, waits)
-	if why := reasonIn(t, set, 0, "c", "r3"); why != "waits for a too: key" {
+	if why := reasonIn(t, set, 0, "c", "r3"); why != "waits for a too: key held by owner of r1" {
 		t.Errorf("in c: %q", why)
 	}
 	must(t, set, 0, Request{ID: "r4", Type: "c", Ask: Ask{Count: 2}}, "c-0", "c-1")

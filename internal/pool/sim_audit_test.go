@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // audit runs all checks of everything.
@@ -278,7 +280,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 		}
 		m.auditLocked(p, r, w)
 		if w.ID != r.ID || w.Anonymous != r.Anonymous || w.Place != i+1 || w.Owner != r.Owner ||
-			w.Units != r.in(p) || w.Order != orders[r] || r.pool == p && (w.Name != r.Name || w.Key != r.Key || w.ReadsKey != r.ReadsKey || !m.isHolder(p, r.Key, w.KeyHolder) && r.Key != "" || r.Name != "" && w.KeyHolder != m.holderOf(r.Name)) ||
+			w.Units != r.in(p) || w.Order != orders[r] || r.pool == p && (w.Name != r.Name || w.Key != r.Key || w.ReadsKey != r.ReadsKey) ||
 			w.Arrived != r.arrived || w.Away == (r.active && !r.missed) || !m.waitsBecause(p, r, w.Reason) || w.Estimate < 0 || w.Estimate > w.EstimateMax {
 			m.failf("%s lists %+v, want %+v because of %q", p.Type, w, r, m.reason(p, r))
 		}
@@ -287,7 +289,7 @@ func (m *sim) auditWaiters(p *modelPool, waiters []WaiterStatus) {
 
 // auditLocked: a waiter that waits only for lock delays is told when they are over.
 func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
-	name, ok := strings.CutPrefix(w.Reason, "lock delay of ")
+	name, ok := strings.CutPrefix(w.Reason.String(), "lock delay of ")
 	if !ok || r.pool == p && p.shuts(r) {
 		return
 	}
@@ -301,8 +303,15 @@ func (m *sim) auditLocked(p *modelPool, r *modelRequest, w WaiterStatus) {
 }
 
 // waitsBecause says whether told is a true reason why r waits. Of lock delays that end at the
-// same time any may be named.
-func (m *model) waitsBecause(p *modelPool, r *modelRequest, told string) bool {
+// same time any may be named, and of the holders of a key.
+func (m *model) waitsBecause(p *modelPool, r *modelRequest, why leaseapi.WaitReason) bool {
+	if why.Kind == leaseapi.WaitKey {
+		if !m.isHolder(r.pool, r.Key, why.Token, why.By) {
+			return false
+		}
+		why.Token, why.By = "", ""
+	}
+	told := why.String()
 	if before, name, ok := strings.Cut(told, "lock delay of "); ok {
 		n := m.names[name]
 		if n == nil || n.lock == nil || n.lock.Type != p.Type && name != r.Name && before != "waits for "+n.lock.Type+" too: " {

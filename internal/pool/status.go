@@ -42,19 +42,19 @@ type Status struct {
 
 	// The rest is for a request that waits. If it has joined another, place, reason and
 	// estimates are those of the other. If that runs already, the place and the estimates are
-	// zero, and Reason is [leaseapi.WaitJoined].
-	Place, Length          int           // 1 is next; waiters of the pool, this one included
-	InUse, Limit, Capacity int           // units of the pool
-	Units                  int           // how many it wants
-	Order                                // where the order puts it
-	Follows                string        // the id of the request that it has joined; empty: none
-	Name                   string        // the name that it wants; empty: any
-	Key, KeyHolder         string        // its key, and the owner of a lease that holds that, or the name that it wants; all may be empty
-	ReadsKey               bool          // as in [Ask]
-	Reason                 string        // why it waits: see [WaiterStatus]
-	Estimate               time.Duration // how long it may still take if leases are held as long as usual
-	EstimateMax            time.Duration // and if they are held as long as the longest lately; both zero: unknown
-	Oldest                 *Lease        // the lease of the pool that is held longest; nil if none is
+	// zero, and Reason is of kind [leaseapi.WaitJoined].
+	Place, Length          int                 // 1 is next; waiters of the pool, this one included
+	InUse, Limit, Capacity int                 // units of the pool
+	Units                  int                 // how many it wants
+	Order                                      // where the order puts it
+	Follows                string              // the id of the request that it has joined; empty: none
+	Name                   string              // the name that it wants; empty: any
+	Key                    string              // may be empty
+	ReadsKey               bool                // as in [Ask]
+	Reason                 leaseapi.WaitReason // why it waits: see [WaiterStatus]
+	Estimate               time.Duration       // how long it may still take if leases are held as long as usual
+	EstimateMax            time.Duration       // and if they are held as long as the longest lately; both zero: unknown
+	Oldest                 *Lease              // the lease of the pool that is held longest; nil if none is
 
 	Why error // ended: the error of an Acquire with this id
 }
@@ -93,7 +93,7 @@ func (r *request) brief() Status {
 	if st.Length = len(p.queue); lead.queued() {
 		st.State, st.Place = StateQueued, p.queue.index(lead)+1
 	} else {
-		st.State, st.Reason = StateJoined, leaseapi.WaitJoined
+		st.State, st.Reason.Kind = StateJoined, leaseapi.WaitJoined
 	}
 	if lead != r {
 		st.Follows = lead.ID
@@ -146,12 +146,12 @@ func (g *ledger) describe(r *request, place, length int) Status {
 func (p *pool) status(r *request) Status {
 	return Status{
 		InUse: p.inUse(), Limit: p.limit.now(), Capacity: p.Capacity(),
-		Units: r.units, Key: r.Key, ReadsKey: r.ReadsKey, Name: r.Name, KeyHolder: p.keyHolder(r), Oldest: p.oldest(),
+		Units: r.units, Key: r.Key, ReadsKey: r.ReadsKey, Name: r.Name, Oldest: p.oldest(),
 	}
 }
 
-// ExhaustedError is the [ErrExhausted] of a request with Try. Status says where the request
-// stood in the queue, or would stand.
+// ExhaustedError is the [ErrExhausted] of a request with Try, or whose wait is over. Status says where the
+// request stood in the queue, or would stand.
 type ExhaustedError struct{ Status Status }
 
 func (e *ExhaustedError) Error() string { return ErrExhausted.Error() }
@@ -206,14 +206,11 @@ type WaiterStatus struct {
 	Name      string // that it wants; empty: any
 	Key       string
 	ReadsKey  bool
-	KeyHolder string // the owner of a lease that holds the key, or the name that it wants; empty if none does
 	Arrived   time.Duration
 	Away      bool // it is granted nothing until its client comes back
 
-	// Reason is why it waits: one of the Wait constants of package leaseapi, with the text that
-	// their comments add, but for the holder of a key or a name. Empty if it waits only because
-	// its client is away.
-	Reason                string
+	// Reason is why it waits; none if it waits only because its client is away.
+	Reason                leaseapi.WaitReason
 	Estimate, EstimateMax time.Duration // as in [Status]
 }
 
@@ -243,11 +240,11 @@ func (g *ledger) waiters(p *pool, after, most int) []WaiterStatus {
 func (g *ledger) waiterStatus(p *pool, r *request, place, before int) WaiterStatus {
 	w := WaiterStatus{
 		ID: r.ID, Anonymous: r.Anonymous, Place: place, Owner: r.Owner, Units: r.units,
-		Name: r.Name, Key: r.Key, ReadsKey: r.ReadsKey, KeyHolder: p.keyHolder(r),
+		Name: r.Name, Key: r.Key, ReadsKey: r.ReadsKey,
 		Arrived: r.arrived, Away: r.away(),
 	}
 	if r.leader != nil {
-		w.Follows, w.Reason, w.Priority = r.leader.ID, leaseapi.WaitJoined, r.priority
+		w.Follows, w.Reason.Kind, w.Priority = r.leader.ID, leaseapi.WaitJoined, r.priority
 		return w
 	}
 	w.Reason, w.Order = g.reason(p, before, r), p.order(r, place)

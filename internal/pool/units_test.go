@@ -188,7 +188,7 @@ func TestLargeIsNotStarved(t *testing.T) {
 	must(t, set, 0, weighs("large", 8))
 	for i := range 8 {
 		must(t, set, 0, weighs(fmt.Sprint("late", i), 1))
-		if st, _ := set.Status(0, "large"); st.State != StateQueued || i > 0 && st.Reason != "wants 8" {
+		if st, _ := set.Status(0, "large"); st.State != StateQueued || i > 0 && st.Reason.String() != "wants 8" {
 			t.Fatalf("%+v", st)
 		}
 		set.Cancel(0, fmt.Sprint("small", i))
@@ -208,7 +208,7 @@ func TestLargerThanTheLimit(t *testing.T) {
 		must(t, set, 0, req("a"), fmt.Sprint("t-", set.Totals(0)[0].InUse+map[bool]int{true: 1}[c.Units > 0]))
 		must(t, set, 0, weighs("large", 9))
 		must(t, set, 0, req("b")) // would fit, and comes after large
-		if st, _ := set.Status(0, "large"); st.Limit != 4 || st.Capacity != 10 || st.Reason != "wants 9" {
+		if st, _ := set.Status(0, "large"); st.Limit != 4 || st.Capacity != 10 || st.Reason.String() != "wants 9" {
 			t.Errorf("%+v", st)
 		}
 		set.Cancel(0, "a")
@@ -236,7 +236,7 @@ func TestLockDelayCoversUnitsAndKey(t *testing.T) {
 	other := weighs("key", 1)
 	other.Key = "k"
 	must(t, set, 1*s, other)
-	if p := set.Pools(1 * s)[0]; p.InUse != 6 || p.LockDelayed != 6 || p.Waiters[0].Reason != "lock delay of t-1" || p.Waiters[1].Reason != "lock delay of t-1" {
+	if p := set.Pools(1 * s)[0]; p.InUse != 6 || p.LockDelayed != 6 || p.Waiters[0].Reason.String() != "lock delay of t-1" || p.Waiters[1].Reason.String() != "lock delay of t-1" {
 		t.Errorf("%+v", p)
 	}
 	set.Advance(15*s - 1)
@@ -290,7 +290,7 @@ func TestLeasesOfACountedPool(t *testing.T) {
 		}
 	}
 	must(t, set, 0, weighs("w", 1))
-	if st, _ := set.Status(0, "w"); st.Reason != "full" || st.Place != 1 {
+	if st, _ := set.Status(0, "w"); st.Reason.String() != "full" || st.Place != 1 {
 		t.Errorf("it waits: %+v", st)
 	}
 	set.Release(0, Ref{Name: "t-1"}, 0)

@@ -67,7 +67,7 @@ func (s *Set) Detach(now time.Duration, id string, linger time.Duration) {
 }
 
 // Withdraw takes a request off the queue because its wait is over, and reports whether it was
-// queued. Its id is not remembered. Connections that still wait with it get [ErrExhausted].
+// queued. Its id is not remembered. Connections that still wait with it get an [ExhaustedError].
 // Withdraw does nothing to a request that joined a run which has begun: its wait timeout ended
 // when the run began.
 func (s *Set) Withdraw(now time.Duration, id string) bool {
@@ -76,7 +76,7 @@ func (s *Set) Withdraw(now time.Duration, id string) bool {
 	if r == nil || !r.queued() || !r.lead().queued() {
 		return false
 	}
-	s.drop(r, ErrExhausted)
+	s.drop(r, &ExhaustedError{s.standing(r)})
 	s.serve()
 	return true
 }

@@ -280,8 +280,11 @@ func TestWaitIsOver(t *testing.T) {
 		} {
 			begin := time.Now()
 			r := p.acquire(c.query)
-			want := `Failed to acquire lease "q": resources not found: resource not found within ` + c.took.String() + "\n"
-			if took := time.Since(begin); r.status != 500 || took != c.took || r.body != want {
+			status, want := 503, `"queued":{"request_id":"","place":1,"length":1,"in_use":1,"capacity":1,"reason":{"kind":"full"},`
+			if c.query == "type=q" { // version 1
+				status, want = 500, `Failed to acquire lease "q": resources not found: resource not found within `+c.took.String()+"\n"
+			}
+			if took := time.Since(begin); r.status != status || took != c.took || !strings.Contains(r.body, want) {
 				t.Errorf("%s: %d after %v: %q, want %q", c.query, r.status, took, r.body, want)
 			}
 		}
@@ -302,7 +305,7 @@ func TestWaitIsOver(t *testing.T) {
 					wait = "&wait=" + (time.Minute - time.Since(begin)).String()
 				}
 			}
-			if took := time.Since(begin); statuses != "202 202 500 " || took != time.Minute {
+			if took := time.Since(begin); statuses != "202 202 503 " || took != time.Minute {
 				t.Errorf("wait %q: %safter %v", wait, statuses, took)
 			}
 		}
@@ -336,7 +339,7 @@ func TestSeveralConnections(t *testing.T) {
 		longer := p.once("type=q&request_id=t&wait=20s")
 		synctest.Wait()
 		begin := time.Now()
-		if r := p.acquire("type=q&request_id=t&wait=5s"); r.status != 500 || time.Since(begin) != 5*time.Second {
+		if r := p.acquire("type=q&request_id=t&wait=5s"); r.status != 503 || time.Since(begin) != 5*time.Second {
 			t.Errorf("after %v: %d %s", time.Since(begin), r.status, r.body)
 		}
 		if r := <-longer; r.status != 202 {

@@ -42,8 +42,8 @@ func TestAlso(t *testing.T) {
 		p.later(ctx, "type=a&also=b&request_id=r2&wait=1h&key=k")
 		synctest.Wait()
 		pools := p.pools()
-		if a, b := pools[0].Waiters, pools[1].Waiters; len(a) != 1 || len(b) != 1 || a[0].Reason != "waits for b too: full" || a[0].Key != "k" ||
-			b[0].Reason != leaseapi.WaitFull || b[0].Key != "" || b[0].RequestID != "r2" {
+		if a, b := pools[0].Waiters, pools[1].Waiters; len(a) != 1 || len(b) != 1 || a[0].Reason.String() != "waits for b too: full" || a[0].Key != "k" ||
+			b[0].Reason.Kind != leaseapi.WaitFull || b[0].Key != "" || b[0].RequestID != "r2" {
 			t.Errorf("waiters %+v, %+v", a, b)
 		}
 		if page := p.do("GET", "/ui/pools/a", "").body; !strings.Contains(page, "waits for b too: full") {
@@ -91,11 +91,20 @@ func TestAlsoNeedsEachPool(t *testing.T) {
 			t.Errorf("also %q: %v", also, err)
 		}
 	}
-	for reason, want := range map[string]string{"waits for bcd too": "waits for bcd too", "waits for bcd too: full": "waits for bcd too: full",
-		"waits for c too": "waits for another pool too", "waits for c too: paused: the account is too: odd": "waits for another pool too", "full": "full",
-		"waits for me, which waits for you in a": "waits for me, which waits for you in a", "waits for you too: me, which waits for you in c": "waits for you too: me, which waits for you in another pool"} {
-		if got := c.reasonTo(reason); got != want {
-			t.Errorf("%q is told as %q", reason, got)
+	for _, tt := range []struct {
+		reason leaseapi.WaitReason
+		want   string
+	}{
+		{leaseapi.WaitReason{Kind: leaseapi.WaitFull}, "full"},
+		{leaseapi.WaitReason{Kind: leaseapi.WaitElsewhere, Type: "bcd"}, "waits for bcd too"},
+		{leaseapi.WaitReason{Kind: leaseapi.WaitFull, Type: "bcd"}, "waits for bcd too: full"},
+		{leaseapi.WaitReason{Kind: leaseapi.WaitElsewhere, Type: "c"}, "waits for another pool too"},
+		{leaseapi.WaitReason{Kind: leaseapi.WaitKey, Type: "c", By: "me"}, "waits for another pool too"},
+		{leaseapi.WaitReason{Kind: leaseapi.WaitCircle, Type: "a", By: "me"}, "waits for me, which waits for you in a"},
+		{leaseapi.WaitReason{Kind: leaseapi.WaitCircle, Type: "c", By: "me"}, "waits for me, which waits for you in another pool"},
+	} {
+		if got := c.reasonTo(tt.reason).String(); got != tt.want {
+			t.Errorf("%+v is told as %q, want %q", tt.reason, got, tt.want)
 		}
 	}
 }

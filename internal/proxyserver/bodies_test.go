@@ -114,7 +114,7 @@ func TestMemoryOfManyLeases(t *testing.T) {
 		if bodies.all != 0 {
 			t.Errorf("%d bytes count, and a call waits", bodies.all)
 		}
-		if r := <-waits; r.status != 500 {
+		if r := <-waits; r.status != 503 {
 			t.Errorf("it waited: %d %s", r.status, r.body)
 		}
 		bodies.take(pool.CallerID("red", ""), mostOfOne)

@@ -136,7 +136,7 @@ func TestWaitWithoutAnIDIsBounded(t *testing.T) {
 		p.acquire("type=q")
 		for wait, want := range map[string]time.Duration{"24h": time.Minute, "10s": 10 * time.Second} {
 			begin := time.Now()
-			if r := p.acquire("type=q&wait=" + wait); r.status != 500 || time.Since(begin) != want {
+			if r := p.acquire("type=q&wait=" + wait); r.status != 503 || time.Since(begin) != want {
 				t.Errorf("wait %s: %d %s after %v, want %v", wait, r.status, r.body, time.Since(begin), want)
 			}
 		}

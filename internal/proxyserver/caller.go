@@ -158,17 +158,15 @@ func (c caller) refTo(set *pool.Set, now time.Duration, l leaseapi.Lease) pool.R
 }
 
 // reasonTo returns why a request waits, without what is about another pool if c may not see that.
-func (c caller) reasonTo(reason string) string {
-	if owner, typ, ok := leaseapi.WaitedInCircle(reason); ok {
-		if !c.MayUse(typ) {
-			return leaseapi.WaitsInCircle(owner, "another pool")
-		}
-		return reason
+func (c caller) reasonTo(r leaseapi.WaitReason) leaseapi.WaitReason {
+	switch {
+	case r.Type == "" || c.MayUse(r.Type):
+	case r.Kind == leaseapi.WaitCircle:
+		r.Type = ""
+	default:
+		r = leaseapi.WaitReason{Kind: leaseapi.WaitElsewhere}
 	}
-	if typ, _, ok := leaseapi.WaitedFor(reason); ok && !c.MayUse(typ) {
-		return leaseapi.WaitsFor("another pool", "")
-	}
-	return reason
+	return r
 }
 
 // forbiddenError says why a caller may not make a call. It is answered with 403.

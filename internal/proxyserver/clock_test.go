@@ -144,7 +144,7 @@ func life(t *testing.T, opts Options) (generations []uint64) {
 		synctest.Wait()
 	}
 	begun := time.Now()
-	if r := p.acquire("type=q&wait=20s"); r.status != 500 || time.Since(begun) != 20*time.Second {
+	if r := p.acquire("type=q&wait=20s"); r.status != 503 || time.Since(begun) != 20*time.Second {
 		t.Errorf("a wait of 20 s was over after %v: %d %s", time.Since(begun), r.status, r.body)
 	}
 	got := decode[leaseapi.AcquireReply](t, <-waits, 200).Leases[0]

@@ -95,7 +95,7 @@ func TestCoalesce(t *testing.T) {
 		joined := p.once(merging("joined", "once", "v") + "&wait=2s")
 		time.Sleep(3 * time.Second)
 		q := decode[leaseapi.Queued](t, <-joined, 202)
-		if q.Reason != leaseapi.WaitJoined || q.Follows != "first" || q.Place != 0 {
+		if q.Reason.Kind != leaseapi.WaitJoined || q.Follows != "first" || q.Place != 0 {
 			t.Errorf("a follower hears %+v", q)
 		}
 		state := decode[leaseapi.RequestReply](t, p.do("GET", "/lease/requests/joined", ""), 200)

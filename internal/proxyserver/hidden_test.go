@@ -113,7 +113,7 @@ func TestHiddenPoolOfSeveral(t *testing.T) {
 	s.with(opsSecret).later(t.Context(), "type=a&also=build%3D4&request_id=both&owner=you")
 	p := s.with(opsASecret)
 	eventually(t, func() bool { return p.pools()[0].Waiting == 1 })
-	if w := p.pools()[0].Waiters[0]; w.RequestID != "both" || !strings.Contains(w.Reason, "another pool") {
+	if w := p.pools()[0].Waiters[0]; w.RequestID != "both" || !strings.Contains(w.Reason.String(), "another pool") {
 		t.Errorf("shown as %+v", w)
 	}
 	for target, body := range map[string]string{

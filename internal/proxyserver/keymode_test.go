@@ -2,7 +2,6 @@ package proxyserver
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -28,8 +27,8 @@ func TestKeyMode(t *testing.T) {
 		if l := at.Leases; len(l) != 2 || l[0].KeyMode != leaseapi.KeyRead || l[1].KeyMode != leaseapi.KeyRead {
 			t.Errorf("leases %+v", l)
 		}
-		if w := at.Waiters; len(w) != 2 || w[0].KeyMode != "" || !strings.HasPrefix(w[0].Reason, "key") ||
-			w[1].KeyMode != leaseapi.KeyRead || w[1].Reason != leaseapi.WaitWriter {
+		if w := at.Waiters; len(w) != 2 || w[0].KeyMode != "" || w[0].Reason.Kind != leaseapi.WaitKey ||
+			w[1].KeyMode != leaseapi.KeyRead || w[1].Reason.Kind != leaseapi.WaitWriter {
 			t.Errorf("waiters %+v", w)
 		}
 		for query, status := range map[string]int{

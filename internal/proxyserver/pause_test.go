@@ -27,7 +27,7 @@ func TestPauseAndResume(t *testing.T) {
 		}
 		waiting := p.later(t.Context(), "type=q&request_id=r")
 		time.Sleep(10 * time.Second)
-		if pl := p.pools()[0]; pl.Paused != "throttled" || !pl.PausedSince.Equal(paused.Since) || pl.PausedFor != leaseapi.Duration(10*time.Second) || pl.Waiters[0].Reason != "paused: throttled" {
+		if pl := p.pools()[0]; pl.Paused != "throttled" || !pl.PausedSince.Equal(paused.Since) || pl.PausedFor != leaseapi.Duration(10*time.Second) || pl.Waiters[0].Reason.String() != "paused: throttled" {
 			t.Errorf("pool %+v", pl)
 		}
 		resumed := decode[leaseapi.PauseReply](t, p.do("POST", leaseapi.PathResume, `{"type":"q"}`), 200)

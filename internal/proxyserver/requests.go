@@ -48,7 +48,7 @@ func requestReply(clock clock, id string, st pool.Status, counted countedTypes) 
 		State:     string(st.State),
 		Place:     st.Place,
 		Length:    st.Length,
-		Reason:    reasonFor(st.Reason, st.Name, st.KeyHolder),
+		Reason:    st.Reason,
 		InUse:     st.InUse,
 		Capacity:  st.Capacity,
 		Limit:     limitOf(st.Limit, st.Capacity),

@@ -71,7 +71,7 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 	switch {
 	case noRoom != nil:
 		p.Type, p.Need, p.Free, p.Held = leaseapi.ProblemNoRoom, noRoom.Need, noRoom.Free, noRoom.Held
-		p.Reason = whyNoRoom(noRoom)
+		p.Keeps = noRoom.Reason
 	case errors.Is(err, pool.ErrTooMany):
 		p.Type, p.Status = leaseapi.ProblemTooMany, http.StatusBadRequest
 	case errors.Is(err, pool.ErrStale):
@@ -87,19 +87,6 @@ func (h *handler) refuseResize(w http.ResponseWriter, req leaseapi.ResizeRequest
 	}
 	h.metrics.Refused(lease.Type, resizeRefusals[p.Type])
 	writeProblem(w, p)
-}
-
-// whyNoRoom returns the reason, other than too few free units, why a lease cannot grow.
-func whyNoRoom(e *pool.NoRoomError) string {
-	switch {
-	case e.Paused != "":
-		return leaseapi.WaitPaused + ": " + e.Paused
-	case e.Locked != "":
-		return leaseapi.WaitLocked + " " + e.Locked
-	case e.Waiting:
-		return "what is free is for a request that waits"
-	}
-	return ""
 }
 
 // resizeRefusals are the words under which refused resizes count, by problem type.

@@ -61,24 +61,6 @@ func limitOf(limit, capacity int) int {
 	return limit
 }
 
-// reasonFor returns why a request waits, with the holder of its key, or of the name that it wants.
-func reasonFor(reason, name, keyHolder string) string {
-	if keyHolder == "" {
-		return reason
-	}
-	token, owner := pool.SplitOwner(keyHolder)
-	if owner == "" && token != "" {
-		owner = "token " + token
-	}
-	switch {
-	case reason == leaseapi.WaitKey:
-		return reason + leaseapi.HeldBy + owner
-	case name != "" && reason == leaseapi.NameHeld(name, ""):
-		return leaseapi.NameHeld(name, owner)
-	}
-	return reason
-}
-
 // keyMode returns the key mode of a lease or waiter; empty if it is the usual one.
 func keyMode(reads bool) string {
 	if reads {
@@ -181,7 +163,7 @@ func poolWaiter(clock clock, w pool.WaiterStatus) leaseapi.Waiter {
 		Follows: pool.PlainID(w.Follows),
 		Age:     leaseapi.Duration(round(clock.since(w.Arrived))),
 		Since:   clock.wall(w.Arrived),
-		Reason:  reasonFor(w.Reason, w.Name, w.KeyHolder),
+		Reason:  w.Reason,
 		Away:    w.Away,
 		Order:   orderOf(w.Order),
 	}

@@ -121,7 +121,7 @@ func TestRefusalTells(t *testing.T) {
 		pr := decode[leaseapi.Problem](t, r, 503)
 		q := pr.Queued
 		if pr.Type != leaseapi.ProblemExhausted || q == nil || q.Place != 1 || q.Length != 1 || q.InUse != 1 || q.Capacity != 1 ||
-			q.Reason != leaseapi.WaitFull || q.Oldest == nil || q.Oldest.Owner != "holder" || q.Oldest.Age != leaseapi.Duration(5*time.Second) ||
+			q.Reason.Kind != leaseapi.WaitFull || q.Oldest == nil || q.Oldest.Owner != "holder" || q.Oldest.Age != leaseapi.Duration(5*time.Second) ||
 			q.Estimate != leaseapi.Duration(15*time.Second) || q.Page != "" {
 			t.Errorf("%s", r.body)
 		}
@@ -129,7 +129,7 @@ func TestRefusalTells(t *testing.T) {
 			t.Error("it does not say when to try again")
 		}
 		r = p.acquire("type=q&request_id=d&wait=0s&key=k")
-		if q := decode[leaseapi.Problem](t, r, 503).Queued; q == nil || q.Reason != "key held by holder" {
+		if q := decode[leaseapi.Problem](t, r, 503).Queued; q == nil || q.Reason.String() != "key held by holder" {
 			t.Errorf("%s", r.body)
 		}
 		if pl := p.pools()[0]; pl.Waiting != 0 {
@@ -163,7 +163,7 @@ func TestResize(t *testing.T) {
 	refused := func(r reply, status int, want leaseapi.Problem) {
 		t.Helper()
 		pr := decode[leaseapi.Problem](t, r, status)
-		if pr.Type != want.Type || pr.Need != want.Need || pr.Free != want.Free || pr.Held != want.Held || want.Resizes > 0 && pr.Resizes != want.Resizes || pr.Reason != want.Reason || pr.Title == "" {
+		if pr.Type != want.Type || pr.Need != want.Need || pr.Free != want.Free || pr.Held != want.Held || want.Resizes > 0 && pr.Resizes != want.Resizes || pr.Keeps != want.Keeps || pr.Title == "" {
 			t.Errorf("%s, want %+v", r.body, want)
 		}
 	}
@@ -178,7 +178,7 @@ func TestResize(t *testing.T) {
 	refused(resize(name, 1, `"count":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted, Held: 1})
 	refused(resize(name, 1, `"items":2`), 409, leaseapi.Problem{Type: leaseapi.ProblemNotCounted, Held: 1})
 	p.do("POST", "/pools/pause", `{"type":"mem","reason":"moving"}`)
-	refused(resize(l, 160, `"count":161`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 1, Free: 608, Held: 160, Reason: "paused: moving"})
+	refused(resize(l, 160, `"count":161`), 409, leaseapi.Problem{Type: leaseapi.ProblemNoRoom, Need: 1, Free: 608, Held: 160, Keeps: leaseapi.WaitReason{Kind: leaseapi.WaitPaused, Text: "moving"}})
 	resized(160, `"count":159`, 159)
 	p.release(withLeases(l))
 	refused(resize(l, 159, `"count":200`), 410, leaseapi.Problem{Type: leaseapi.ProblemLost})
@@ -207,7 +207,7 @@ func TestUnitsWithTokens(t *testing.T) {
 	if r := blue.do("POST", "/lease/resize", body); r.status != 403 {
 		t.Errorf("status %d: %s", r.status, r.body)
 	}
-	if q := decode[leaseapi.Problem](t, blue.acquire("type=mem&request_id=b&wait=0s&key=k"), 503).Queued; q.Reason != "key held by me" {
+	if q := decode[leaseapi.Problem](t, blue.acquire("type=mem&request_id=b&wait=0s&key=k"), 503).Queued; q.Reason.String() != "key held by me" {
 		t.Errorf("reason %q", q.Reason)
 	}
 	decode[leaseapi.ResizeReply](t, red.do("POST", "/lease/resize", body), 200)

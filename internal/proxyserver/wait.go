@@ -59,7 +59,7 @@ func (t *term) askAside(r *acquireRequest) (out outcome, c call) {
 func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	replaces := r.replaces
 	r.replaces = nil // a wait keeps none of them
-	circle := ""
+	var circle leaseapi.WaitReason
 	decide := func(set *pool.Set, now time.Duration) {
 		if r.Anonymous {
 			t.lastAnonymous++
@@ -107,19 +107,18 @@ func (t *term) ask(r *acquireRequest) (out outcome, c call) {
 	if r.untold {
 		t.events.WriteArrived()
 	}
-	if circle != "" {
+	if circle.Kind != "" {
 		t.events.Circle(r.Request, circle)
 	}
 	return out, c
 }
 
 // newCircle returns why r waits if it and another wait for each other, and the log does not say so yet.
-func (t *term) newCircle(set *pool.Set, now time.Duration, r *acquireRequest) string {
+func (t *term) newCircle(set *pool.Set, now time.Duration, r *acquireRequest) (reason leaseapi.WaitReason) {
 	w := t.waiting[r.ID]
 	if w.inCircle {
-		return ""
+		return reason
 	}
-	reason := ""
 	reason, w.inCircle = set.Circle(now, r.ID)
 	return reason
 }
@@ -180,9 +179,9 @@ func (t *term) leave(r *acquireRequest, c call) outcome {
 // endSlice ends the wait of a call whose time is over. The whole request ends, too, unless
 // a later call gave it more time.
 func (t *term) endSlice(r *acquireRequest, c call) outcome {
-	circle := ""
+	var circle leaseapi.WaitReason
 	defer func() {
-		if circle != "" {
+		if circle.Kind != "" {
 			t.events.Circle(r.Request, circle)
 		}
 	}()

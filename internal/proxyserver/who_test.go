@@ -25,7 +25,7 @@ func TestWhoWaits(t *testing.T) {
 		time.Sleep(5 * time.Second)
 
 		state := decode[leaseapi.RequestReply](t, p.do("GET", "/lease/requests/r", ""), 200)
-		if state.Reason != leaseapi.WaitFull || state.InUse != 1 || state.Capacity != 1 || state.Oldest == nil || state.Oldest.Owner != "holder" {
+		if state.Reason.Kind != leaseapi.WaitFull || state.InUse != 1 || state.Capacity != 1 || state.Oldest == nil || state.Oldest.Owner != "holder" {
 			t.Errorf("state %+v, oldest %+v", state, state.Oldest)
 		}
 		// The lease before was held for 80 s, this one has been for 15.
@@ -35,7 +35,7 @@ func TestWhoWaits(t *testing.T) {
 		pl := p.pools()[0]
 		now := time.Now().Round(time.Millisecond).UTC()
 		want := leaseapi.Waiter{RequestID: "r", Place: 1, Owner: "me", Count: 1, Age: 5e9, Since: now.Add(-5 * time.Second),
-			Reason: leaseapi.WaitFull, Estimate: 65e9, EstimateMax: 75e9}
+			Reason: leaseapi.WaitReason{Kind: leaseapi.WaitFull}, Estimate: 65e9, EstimateMax: 75e9}
 		if len(pl.Waiters) != 2 || pl.Waiters[0] != want {
 			t.Errorf("waiters %+v, want %+v", pl.Waiters, want)
 		}
@@ -47,7 +47,7 @@ func TestWhoWaits(t *testing.T) {
 		}
 
 		answer := decode[leaseapi.Queued](t, <-queued, 202)
-		if answer.Reason != leaseapi.WaitFull || answer.Oldest.Owner != "holder" || answer.Estimate != 43e9 || answer.EstimateMax != 53e9 {
+		if answer.Reason.Kind != leaseapi.WaitFull || answer.Oldest.Owner != "holder" || answer.Estimate != 43e9 || answer.EstimateMax != 53e9 {
 			t.Errorf("answer %+v", answer)
 		}
 		time.Sleep(3 * time.Second)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Log writes events. [New] makes one. Its methods block as long as the handler of the
@@ -73,8 +74,8 @@ func (l *Log) Changed(changes []pool.Change) {
 
 // Circle writes a warning for a request that waits for leases of an owner which waits for leases of the
 // request's own owner: neither goes unless one of them gives up.
-func (l *Log) Circle(r pool.Request, reason string) {
-	l.requestAt(slog.LevelWarn, "waits in a circle", r, slog.String("reason", reason))
+func (l *Log) Circle(r pool.Request, reason leaseapi.WaitReason) {
+	l.requestAt(slog.LevelWarn, "waits in a circle", r, slog.String("reason", reason.String()))
 }
 
 // Ending writes a warning for a lease that ends soon, of a version-1 client, which does not

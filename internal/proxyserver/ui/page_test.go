@@ -209,7 +209,7 @@ func TestUnitsAndKeys(t *testing.T) {
 	p := pool.PoolStatus{
 		Type: "mem", Counted: true, Unit: "1Mi", Capacity: 8192, Limit: 6000, InUse: 928, LockDelayed: 512, LockedFor: 14 * time.Second, Waiting: 1,
 		Leases:  []pool.Lease{{Name: "mem-1", Owner: "holder<", Units: 928, Ask: pool.Ask{Key: "obj<1", Overcommit: true}}},
-		Waiters: []pool.WaiterStatus{{ID: "w", Place: 1, Units: 512, Key: "obj<1", KeyHolder: "holder<", Reason: "key"}},
+		Waiters: []pool.WaiterStatus{{ID: "w", Place: 1, Units: 512, Key: "obj<1", Reason: leaseapi.WaitReason{Kind: leaseapi.WaitKey, By: "holder<"}}},
 	}
 	if got := ofPool(t, noon(false), p, "queue"); !strings.Contains(got, ">Units</th>") || !strings.Contains(got, "<bdi>obj&lt;1</bdi>") ||
 		!strings.Contains(got, `key held by <bdi class="owner">holder&lt;</bdi>`) || !strings.Contains(got, ">512<") {

@@ -225,7 +225,7 @@ func (r requestData) Unconfirmed() bool { return errors.Is(r.Status.Why, pool.Er
 // Why is why the request waits.
 func (r requestData) Why() why {
 	st := r.Status
-	return why{st.Reason, st.Name, st.KeyHolder, st.Follows, st.Reason == "", orderWords(st.Order)}
+	return why{st.Reason, st.Follows, st.Reason.Kind == "", orderWords(st.Order)}
 }
 
 // Expected is how long the request may still wait.

@@ -11,6 +11,7 @@ import (
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
 	"github.com/leasectl/leasectl/internal/proxyserver/past"
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // bare is a server without tokens. All methods that it lacks panic.
@@ -54,7 +55,7 @@ func FuzzTexts(f *testing.F) {
 			Type: text, Counted: true, Unit: text, Capacity: 2, Limit: 2, InUse: 2, Waiting: 2, Adapt: true,
 			Paused: &pool.Pause{Reason: text}, Moved: pool.Move{From: 2, To: 1, Owner: owner, Detail: "x" + text},
 			Leases:  []pool.Lease{{Name: text, RequestID: "x" + text, Owner: owner, Broken: "x" + text, Ask: pool.Ask{Key: "x" + text}}},
-			Waiters: []pool.WaiterStatus{{ID: text, Owner: owner, Key: "x" + text, Reason: text}, {ID: text, Owner: owner, Follows: "x" + text}},
+			Waiters: []pool.WaiterStatus{{ID: text, Owner: owner, Key: "x" + text, Reason: leaseapi.WaitReason{Kind: leaseapi.WaitReserved, Name: text, By: "x" + text, Token: text, Text: text, Type: text}}, {ID: text, Owner: owner, Follows: "x" + text}},
 		}
 		e := past.Event{What: text, Type: text, Holder: owner, Names: []string{text, text}, RequestID: "x" + text, By: "x" + text, Detail: text}
 		found := []foundView{{Type: text, Owner: owner, State: text, ID: "x" + text}}

@@ -252,32 +252,30 @@ func (q queueView) First() int { return q.Rows[0].Place }
 func (q queueView) Last() int  { return q.Rows[len(q.Rows)-1].Place }
 
 // Why is why the waiter waits.
-func (w waiterView) Why() why {
-	return why{w.Reason, w.Name, w.KeyHolder, w.Follows, w.Away, orderWords(w.Order)}
-}
+func (w waiterView) Why() why { return why{w.Reason, w.Follows, w.Away, orderWords(w.Order)} }
 
 // Expected is how long the waiter may still wait.
 func (w waiterView) Expected() estimate { return w.estimate(w.Estimate, w.EstimateMax) }
 
 // why is why a request waits.
 type why struct {
-	Reason    string
-	Name      string // that it wants; may be empty
-	KeyHolder string // the owner that holds its key, or that name; may be empty
-	Follows   string // the id of the request that it has joined; may be empty
-	Away      bool   // its client is away
-	Order     string // where the order of the queue puts it, in words; may be empty
+	Reason  leaseapi.WaitReason
+	Follows string // the id of the request that it has joined; may be empty
+	Away    bool   // its client is away
+	Order   string // where the order of the queue puts it, in words; may be empty
+}
+
+// Before, Holder and After are the words of the reason; Holder is empty if it is about no owner.
+func (w why) Before() string { before, _, _ := w.Reason.Words(); return before }
+func (w why) After() string  { _, _, after := w.Reason.Words(); return after }
+func (w why) Holder() string {
+	if _, by, _ := w.Reason.Words(); by == "" {
+		return ""
+	}
+	return pool.BindOwner(w.Reason.Token, w.Reason.By)
 }
 
 func orderWords(o pool.Order) string { return leaseapi.Order(o).Words() }
-
-// ForKey reports whether the request waits for an owner to give its key back.
-func (w why) ForKey() bool { return w.Reason == leaseapi.WaitKey && w.KeyHolder != "" }
-
-// ForName reports whether the request waits for an owner to give a name back.
-func (w why) ForName() bool {
-	return w.Name != "" && w.Reason == leaseapi.NameHeld(w.Name, "") && w.KeyHolder != ""
-}
 
 // estimate is how long a waiter may still wait: a range, since nobody knows it exactly.
 type estimate struct {
