@@ -19,6 +19,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"syscall"
@@ -36,12 +37,15 @@ const (
 	moment = 150 * time.Millisecond
 	// least is how many connections there may be even if descriptors are short.
 	least = 8
-	// mostStrangers is how many connections there are at most on which nobody was admitted yet: each may
-	// take some 40 KiB, so that they take no more than 350 MiB, however many descriptors there are. The one that
+	// mostStrangers is how many connections there are at most on which nobody was admitted yet, however many
+	// descriptors there are; fewer if all of them could take more than a third of the memory limit. The one that
 	// was accepted first is closed for a new one, but not within strangerMoment, in which many
-	// clients that come at once can make their TLS handshakes.
+	// clients that come at once can make their TLS handshakes; fewer are done with these sooner.
 	mostStrangers  = 8192
 	strangerMoment = time.Second
+	// bytesOfStranger is how much memory such a connection takes at most: a TLS handshake, and then
+	// header lines of a few bytes, for freeHead in all.
+	bytesOfStranger = 96 << 10
 )
 
 // Spare is how many more connections there may be if all have a request under way. No
@@ -58,7 +62,8 @@ type Limit struct {
 	isNew map[net.Conn]*list.Element // their elements of fresh
 	stats Stats                      // except Open and Idle
 
-	mostFresh int // mostStrangers, but in tests
+	mostFresh int           // mostStrangers, or fewer
+	grace     time.Duration // strangerMoment, or less
 
 	heads heads // of connections without an admitted request
 
@@ -87,10 +92,16 @@ func New(most int) *Limit {
 	if most == 0 {
 		most = byDescriptors()
 	}
+	strangers := strangersWithin(debug.SetMemoryLimit(-1))
 	return &Limit{
 		open: make(map[net.Conn]*list.Element), idle: list.New(), fresh: list.New(), isNew: make(map[net.Conn]*list.Element),
-		stats: Stats{Most: most}, mostFresh: mostStrangers, room: make(chan struct{}, 1),
+		stats: Stats{Most: most}, mostFresh: strangers, grace: max(strangerMoment*time.Duration(strangers)/mostStrangers, strangerMoment/4), room: make(chan struct{}, 1),
 	}
+}
+
+// strangersWithin returns how many strangers a server with so many bytes of memory has at most.
+func strangersWithin(memory int64) int {
+	return int(min(mostStrangers, max(least, memory/3/bytesOfStranger)))
 }
 
 func byDescriptors() int {
@@ -216,7 +227,7 @@ func (c *Limit) tryAccept(conn net.Conn) (excess net.Conn, wait time.Duration) {
 	}
 	if first := c.fresh.Front(); first != nil && excess == nil && c.fresh.Len() >= c.mostFresh {
 		q := first.Value.(quiet)
-		if wait = strangerMoment - time.Since(q.since); wait > 0 {
+		if wait = c.grace - time.Since(q.since); wait > 0 {
 			return nil, wait
 		}
 		excess = q.Conn

@@ -2,6 +2,7 @@ package connlimit
 
 import (
 	"crypto/tls"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,12 +163,25 @@ func TestMomentOfNewConnections(t *testing.T) {
 	})
 }
 
+// All strangers together take a third of the memory limit at most.
+func TestStrangersWithinMemory(t *testing.T) {
+	for _, memory := range []int64{1 << 20, 64 << 20, 410 << 20, 2 << 30, math.MaxInt64} {
+		n := strangersWithin(memory)
+		if n < least || n > mostStrangers || n > least && int64(n)*bytesOfStranger > memory/3 {
+			t.Errorf("%d strangers in %d bytes", n, memory)
+		}
+	}
+	if n := strangersWithin(math.MaxInt64); n != mostStrangers {
+		t.Errorf("%d strangers in memory without a limit", n)
+	}
+}
+
 // However many connections there may be, few are those of strangers: the oldest of them is closed for a new
 // one, not at once, and no connection on which somebody was admitted.
 func TestMostStrangers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limit, q := New(1000), make(queue, 1)
-		limit.mostFresh = 2
+		limit.mostFresh, limit.grace = 2, strangerMoment
 		l := limit.Listener(q)
 		accept := func() *conn {
 			c := new(conn)
