@@ -35,8 +35,11 @@ const (
 	// for the last time, if none is busy: a round trip of a TLS handshake. The more are busy, the shorter it
 	// is, so that a server with most connections always accepts most in a moment.
 	moment = 150 * time.Millisecond
-	// least is how many connections there may be even if descriptors are short.
+	// least is how many connections there may be even if descriptors or memory are short.
 	least = 8
+	// bytesOfConnection is how much memory a connection of a caller takes at most: with TLS, the longest head,
+	// and a call under way.
+	bytesOfConnection = 80 << 10
 	// mostStrangers is how many connections there are at most on which nobody was admitted yet, however many
 	// descriptors there are; fewer if all of them could take more than a third of the memory limit. The one that
 	// was accepted first is closed for a new one, but not within strangerMoment, in which many
@@ -86,13 +89,14 @@ type Stats struct {
 	Refused    uint64 // so far: new ones that found no room
 }
 
-// New returns a limit of most connections; zero: as many as this process's limit of
-// descriptors leaves room for.
+// New returns a limit of most connections; zero: as many as this process's limits of
+// descriptors and of memory leave room for.
 func New(most int) *Limit {
+	memory := debug.SetMemoryLimit(-1)
 	if most == 0 {
-		most = byDescriptors()
+		most = int(min(int64(byDescriptors()), max(least, memory/bytesOfConnection)))
 	}
-	strangers := strangersWithin(debug.SetMemoryLimit(-1))
+	strangers := strangersWithin(memory)
 	return &Limit{
 		open: make(map[net.Conn]*list.Element), idle: list.New(), fresh: list.New(), isNew: make(map[net.Conn]*list.Element),
 		stats: Stats{Most: most}, mostFresh: strangers, grace: max(strangerMoment*time.Duration(strangers)/mostStrangers, strangerMoment/4), room: make(chan struct{}, 1),

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"runtime/debug"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,17 @@ func TestStrangersWithinMemory(t *testing.T) {
 	}
 	if n := strangersWithin(math.MaxInt64); n != mostStrangers {
 		t.Errorf("%d strangers in memory without a limit", n)
+	}
+}
+
+// Where memory is short there are fewer connections, however many descriptors there may be.
+func TestConnectionsWithinMemory(t *testing.T) {
+	const memory = 20 * bytesOfConnection
+	old := debug.SetMemoryLimit(memory)
+	limit := New(0)
+	debug.SetMemoryLimit(old)
+	if limit.Most() != 20 {
+		t.Errorf("%d connections in %d bytes", limit.Most(), memory)
 	}
 }
 
