@@ -2,7 +2,8 @@ package leaseapi
 
 import "time"
 
-// Query parameters of GET [PathPools]. Its answers are pages.
+// Query parameters of GET [PathPools]. Its answers are pages. With [ParamType] they are of this pool alone, whose
+// first page has its names, too.
 const (
 	ParamLimit = "limit" // most leases and waiters of the page; [PageSize] if absent or larger
 	ParamAfter = "after" // Next of the previous page; absent: the first page
@@ -46,7 +47,10 @@ type Pool struct {
 	Reserved      int       `json:"reserved,omitempty"`    // names that people have taken out; those that nobody holds are part of in_use
 	// Reservations are the first [ListedReservations] of them, the oldest first.
 	Reservations []Reservation `json:"reservations,omitempty"`
-	Leases       []PoolLease   `json:"leases"`
+	// Names are the first [ListedNames] that a listed pool has, in the order of its configuration, if the pool was
+	// asked for by its type.
+	Names  []Name      `json:"names,omitempty"`
+	Leases []PoolLease `json:"leases"`
 	// Waiters are the waiters in the order of the queue, followed by the requests that
 	// Following counts: at most the first 1,000 of both together.
 	Waiters []Waiter `json:"waiters,omitempty"`
@@ -61,6 +65,24 @@ type Pool struct {
 	// Tally counts the reports on leases of the pool, by limit, ascending.
 	Tally []Tally `json:"tally,omitempty"`
 }
+
+// ListedNames is the maximum number of names in a [Pool].
+const ListedNames = 1000
+
+// Name is a name that a listed pool has.
+type Name struct {
+	Name   string   `json:"name"`
+	State  string   `json:"state"`             // one of the constants below
+	FreeIn Duration `json:"free_in,omitempty"` // with a lock delay: when it is over
+}
+
+// The states of a name: the first of them that keeps others out.
+const (
+	NameIsHeld     = "held"
+	NameIsLocked   = "lock delay" // its last lease was not released
+	NameIsReserved = "reserved"   // by a person
+	NameIsFree     = "free"
+)
 
 // LimitMove is the last move of the limit of a pool.
 type LimitMove struct {

@@ -21,7 +21,7 @@ func TestTextsOfListsArePrintable(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { json.NewEncoder(w).Encode(answers[r.URL.Path]) })
 	bubble(t, "pools", func(t *testing.T) {
 		c, _ := serve(t, handler)
-		all, err := c.Overview(t.Context())
+		all, err := c.Overview(t.Context(), "")
 		wantTexts(t, all, err)
 	})
 	bubble(t, "request", func(t *testing.T) {

@@ -48,26 +48,37 @@ const (
 // error is [errors.ErrUnsupported] if the proxy is of version 1. More pages than are read are
 // an error: a lease on a page that was not read would look free.
 func (c *Client) Pools(ctx context.Context) ([]leaseapi.Pool, error) {
-	all, err := c.Overview(ctx)
+	all, err := c.Overview(ctx, "")
 	return all.Pools, err
 }
 
-// Overview returns the pools, like [Client.Pools], and the server that leads.
-func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
+// Overview returns the pools, like [Client.Pools], and the server that leads. With a type it returns that pool
+// alone, with its names; the error is also [UnknownTypeError].
+func (c *Client) Overview(ctx context.Context, typ string) (leaseapi.PoolsReply, error) {
 	var all leaseapi.PoolsReply
-	path, size := leaseapi.PathPools, 0
+	size, of := 0, url.Values{}
+	if typ != "" {
+		of.Set(leaseapi.ParamType, typ)
+	}
 	for range maxPages {
 		var r leaseapi.PoolsReply
+		path := leaseapi.PathPools
+		if len(of) > 0 {
+			path += "?" + of.Encode()
+		}
 		n, err := c.get(ctx, path, &r, &patience{limits: usualLimits})
 		if err == nil && r.Pools == nil {
 			err = unsupported(leaseapi.PathPools)
+		}
+		if errors.Is(err, ErrUnknownType) {
+			err = &UnknownTypeError{Type: typ, Listed: true}
 		}
 		if err != nil {
 			return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: %w", err)
 		}
 		listed := len(r.Pools)
 		for _, p := range r.Pools {
-			listed += len(p.Leases) + len(p.Waiters)
+			listed += len(p.Names) + len(p.Leases) + len(p.Waiters)
 		}
 		if size += max(n, listed*leastListed); size > maxPaged {
 			break
@@ -77,7 +88,7 @@ func (c *Client) Overview(ctx context.Context) (leaseapi.PoolsReply, error) {
 			cleanOverview(&all)
 			return all, nil
 		}
-		path = leaseapi.PathPools + "?" + url.Values{leaseapi.ParamAfter: {r.Next}}.Encode()
+		of.Set(leaseapi.ParamAfter, r.Next)
 	}
 	return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: the proxy has more than %d pages of them, or %d bytes: look at its status page", maxPages, maxPaged)
 }
@@ -110,6 +121,9 @@ func cleanPool(p *leaseapi.Pool) {
 	for i := range p.Reservations {
 		r := &p.Reservations[i]
 		makePrintable(&r.Name, &r.Owner, &r.Token, &r.Reason, &r.HeldBy)
+	}
+	for i := range p.Names {
+		makePrintable(&p.Names[i].Name, &p.Names[i].State)
 	}
 	for i := range p.Leases {
 		cleanLease(&p.Leases[i])

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -20,22 +19,9 @@ const (
 	poolsTimeout = 3 * time.Second
 )
 
-// askPoolsOf asks for the pool of type typ, or all pools if typ is "", and for the leader. An
+// askPools asks for the pool of type typ with its names, or for all pools if typ is "", and for the leader. An
 // unknown type is a [proxyclient.UnknownTypeError].
-func (a *app) askPoolsOf(ctx context.Context, proxy, typ string) (leaseapi.PoolsReply, error) {
-	all, err := a.askPools(ctx, proxy)
-	if err != nil || typ == "" {
-		return all, err
-	}
-	of := slices.DeleteFunc(slices.Clone(all.Pools), func(p leaseapi.Pool) bool { return p.Type != typ })
-	if len(of) == 0 {
-		return all, fmt.Errorf("%s: %w", proxy, &proxyclient.UnknownTypeError{Type: typ, Listed: true})
-	}
-	all.Pools = of
-	return all, nil
-}
-
-func (a *app) askPools(ctx context.Context, proxy string) (leaseapi.PoolsReply, error) {
+func (a *app) askPools(ctx context.Context, proxy, typ string) (leaseapi.PoolsReply, error) {
 	client, err := a.holder.Dial(ctx, proxy)
 	if err != nil {
 		return leaseapi.PoolsReply{}, err
@@ -46,7 +32,7 @@ func (a *app) askPools(ctx context.Context, proxy string) (leaseapi.PoolsReply, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	all, err := client.Overview(ctx)
+	all, err := client.Overview(ctx, typ)
 	if err != nil && !errors.Is(err, proxyclient.ErrUnreachable) { // which names the proxy itself
 		return all, fmt.Errorf("%s: %w", proxy, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/proxyclient"
 )
 
 // completionTime bounds the wait for the proxy after somebody has pressed TAB.
@@ -24,7 +25,7 @@ func completeValues(root *cobra.Command, a *app) {
 		"break":   first(a.namesNow),
 		"pause":   first(a.typesNow),
 		"resume":  first(a.typesNow),
-		"reserve": first(a.namesNow),
+		"reserve": first(func() []string { return a.namesOf("") }),
 		"help":    first(func() []string { return helpWords(root) }),
 		"backup":  nil, // files
 		"exec":    nil, // a command
@@ -42,8 +43,12 @@ func completeValues(root *cobra.Command, a *app) {
 		"names": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return beginning(typed, listed(typed, a.namesNow())), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 		},
-		"name": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-			return beginning(typed, a.namesNow()), cobra.ShellCompDirectiveNoFileComp
+		"name": func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			var typ string
+			if f := cmd.Flags().Lookup("type"); f != nil {
+				typ = f.Value.String()
+			}
+			return beginning(typed, a.namesOf(typ)), cobra.ShellCompDirectiveNoFileComp
 		},
 		"handle": func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return beginning(typed, a.holder.Handles()), cobra.ShellCompDirectiveDefault
@@ -105,9 +110,18 @@ func forEachCommand(cmd *cobra.Command, f func(*cobra.Command)) {
 
 // poolsNow returns the pools of the proxy, if it answers within completionTime. It does not
 // start a local proxy.
-func (a *app) poolsNow() []leaseapi.Pool {
+func (a *app) poolsNow() (pools []leaseapi.Pool) {
+	a.askNow(func(ctx context.Context, client *proxyclient.Client) (err error) {
+		pools, err = client.Pools(ctx)
+		return err
+	})
+	return pools
+}
+
+// askNow asks the proxy for what somebody waits for who has pressed TAB.
+func (a *app) askNow(ask func(context.Context, *proxyclient.Client) error) {
 	if a.proxy.unset() {
-		return nil
+		return
 	}
 	a.holder.Close() // made before the flags of the line were parsed
 	a.openHolder()
@@ -115,14 +129,46 @@ func (a *app) poolsNow() []leaseapi.Pool {
 	defer cancel()
 	client, err := a.holder.Running(ctx, a.proxy.url)
 	if err != nil {
-		return nil
+		return
 	}
 	defer client.Close()
-	pools, err := client.Pools(ctx)
-	if err != nil {
+	if err := ask(ctx, client); err != nil {
 		cobra.CompDebugln(err.Error(), false)
 	}
-	return pools
+}
+
+// namesOf returns the names of the listed pool of a type, or of all listed pools if typ is empty, each with its state,
+// and the free ones first.
+func (a *app) namesOf(typ string) (names []string) {
+	types := []string{typ}
+	if typ == "" {
+		types = types[:0]
+		for _, p := range a.poolsNow() {
+			if !p.Counted {
+				types = append(types, p.Type)
+			}
+		}
+	}
+	var taken []string
+	a.askNow(func(ctx context.Context, client *proxyclient.Client) error {
+		for _, typ := range types {
+			of, err := client.Overview(ctx, typ)
+			if err != nil {
+				return err
+			}
+			for _, p := range of.Pools {
+				for _, n := range p.Names {
+					if n.State == leaseapi.NameIsFree {
+						names = append(names, n.Name+"\t"+n.State)
+					} else {
+						taken = append(taken, n.Name+"\t"+n.State)
+					}
+				}
+			}
+		}
+		return nil
+	})
+	return append(names, taken...)
 }
 
 // typesNow returns the types of the proxy, and of the pools that --pool names.

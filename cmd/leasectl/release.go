@@ -240,7 +240,7 @@ func (a *app) releaseAll(ctx context.Context, o *releaseOptions, owner *pflag.Fl
 // token gives back only what was acquired with the same token. It returns "" if the owner has
 // nothing, or if the proxy does not say.
 func (a *app) whyNothing(ctx context.Context, owner string) string {
-	all, err := a.askPools(ctx, a.proxy.url)
+	all, err := a.askPools(ctx, a.proxy.url, "")
 	if err != nil {
 		a.Debugf("%v", err)
 		return ""

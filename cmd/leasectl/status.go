@@ -85,7 +85,7 @@ func (a *app) statusOf(ctx context.Context, o *statusOptions) error {
 	if o.handle != "" {
 		return a.handleStatus(ctx, o.handle)
 	}
-	all, err := a.askPoolsOf(ctx, a.proxy.url, o.typ)
+	all, err := a.askPools(ctx, a.proxy.url, o.typ)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (a *app) proxyKnows(ctx context.Context, record holder.Record) ([]leaseapi.
 	if err != nil || proxy == "" {
 		return nil, err
 	}
-	all, err := a.askPools(ctx, proxy)
+	all, err := a.askPools(ctx, proxy, "")
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil, nil
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// poolSections returns what status shows of pools: themselves, then pauses, reservations, leases, waiters, peaks and limits.
+// poolSections returns what status shows of pools: themselves, then pauses, names, reservations, leases, waiters, peaks and limits.
 func poolSections(pools []leaseapi.Pool) []section {
 	extras := extraColumns(pools)
 	return []section{
 		poolTable(pools),
 		{"PAUSED\tFOR\tREASON", pausedRows(pools)},
+		{"NAME\tTYPE\tSTATE", nameRows(pools)},
 		{"RESERVED\tTYPE\tFOR\tENDS\tBY\tREASON", reservedRows(pools)},
 		{"LEASE\tTYPE\t" + extras.lease("UNITS", "KEY") + "HELD FOR\tENDS IN\tOWNER", leaseRows(pools, extras)},
 		{"PLACE\tTYPE\t" + extras.waiter("PRIORITY", "KEY") + "WAITS FOR\tCOUNT\tREASON\tOWNER\tREQUEST", waiterRows(pools, extras)},
@@ -79,6 +80,26 @@ func pausedRows(pools []leaseapi.Pool) (rows []string) {
 	for _, p := range pools {
 		if p.Paused != "" {
 			rows = append(rows, row(p.Type, age(p.PausedFor), p.Paused))
+		}
+	}
+	return rows
+}
+
+// nameRows returns a row for each name that nobody has, if the pool was asked for by its type: who has the
+// others is in other rows.
+func nameRows(pools []leaseapi.Pool) (rows []string) {
+	for _, p := range pools {
+		for _, n := range p.Names {
+			switch {
+			case n.State == leaseapi.NameIsHeld || n.State == leaseapi.NameIsReserved:
+			case n.FreeIn > 0:
+				rows = append(rows, row(n.Name, p.Type, n.State+", over in "+age(n.FreeIn)))
+			default:
+				rows = append(rows, row(n.Name, p.Type, n.State))
+			}
+		}
+		if more := p.Capacity - len(p.Names); more > 0 && len(p.Names) > 0 {
+			rows = append(rows, row("…", p.Type, fmt.Sprintf("and %d names that are not listed", more)))
 		}
 	}
 	return rows

@@ -28,7 +28,7 @@ func (a *app) watchStatus(ctx context.Context, o *statusOptions) error {
 	}
 	for {
 		asking, cancel := context.WithTimeout(ctx, statusTimeout)
-		all, err := a.askPoolsOf(asking, a.proxy.url, o.typ)
+		all, err := a.askPools(asking, a.proxy.url, o.typ)
 		cancel()
 		if w.begun && errors.Is(err, proxyclient.ErrUnknownType) {
 			all.Pools, err = nil, nil // the pool that is watched was removed, and may come back

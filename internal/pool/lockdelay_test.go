@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 )
@@ -55,6 +56,27 @@ func TestLockDelay(t *testing.T) {
 			set.Advance(c.over)
 			changed(t, set, "unlocked t-0", "granted b [t-0]")
 		})
+	}
+}
+
+// Each name that a pool lists has a state: the first thing that keeps others out.
+func TestNameStatuses(t *testing.T) {
+	set := locking(t, 5)
+	firm(t, set, 0, "broken", "t-0")
+	firm(t, set, 0, "holds", "t-1")
+	set.Break(1*s, "t-0", Act{Reason: "drill"}, true)
+	for _, name := range []string{"t-0", "t-1", "t-2"} {
+		reserve(t, set, 1*s, name, "alice", 0)
+	}
+	want := []NameStatus{{"t-0", "lock delay", 16 * s}, {"t-1", "held", 0}, {"t-2", "reserved", 0}, {"t-3", "free", 0}}
+	if got := set.NameStatuses(2*s, "t", 4); !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := set.NameStatuses(16*s, "t", 1); got[0] != (NameStatus{"t-0", "reserved", 0}) {
+		t.Errorf("after the lock delay: %+v", got)
+	}
+	if got := set.NameStatuses(16*s, "u", 4); got != nil {
+		t.Errorf("of no pool: %+v", got)
 	}
 }
 

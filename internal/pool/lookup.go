@@ -3,6 +3,8 @@ package pool
 import (
 	"slices"
 	"time"
+
+	"github.com/leasectl/leasectl/leaseapi"
 )
 
 // Held returns the lease of name; false if nobody holds it.
@@ -134,6 +136,43 @@ func (s *Set) Names(typ string, most int) (first []string, all int) {
 		return nil, 0
 	}
 	return slices.Clone(p.Config.Names[:min(most, len(p.Config.Names))]), len(p.Config.Names)
+}
+
+// NameStatus is a name that a pool lists, for people.
+type NameStatus struct {
+	Name  string
+	State string        // as [leaseapi.Name] has it
+	Until time.Duration // with a lock delay: when it is over; else zero
+}
+
+// NameStatuses returns the first names that the pool of a type lists, no more than most, with their states.
+func (s *Set) NameStatuses(now time.Duration, typ string, most int) []NameStatus {
+	s.Advance(now)
+	p := s.types[typ]
+	if p == nil {
+		return nil
+	}
+	all := make([]NameStatus, min(most, len(p.Names)))
+	for i := range all {
+		all[i] = s.slots[p.Names[i]].status()
+	}
+	return all
+}
+
+// status returns the state of the name, as far as it keeps others out now.
+func (sl *slot) status() NameStatus {
+	st := NameStatus{Name: sl.name}
+	switch {
+	case sl.lease != nil:
+		st.State = leaseapi.NameIsHeld
+	case sl.lock != nil:
+		st.State, st.Until = leaseapi.NameIsLocked, sl.lock.Until
+	case sl.reserved != nil:
+		st.State = leaseapi.NameIsReserved
+	default:
+		st.State = leaseapi.NameIsFree
+	}
+	return st
 }
 
 // Counted reports whether the pool of a type makes up a name for each lease.

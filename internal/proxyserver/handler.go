@@ -174,7 +174,7 @@ var routes = map[string]*route{
 	leaseapi.PathPause:   {method: http.MethodPost, serve: (*handler).servePause},
 	leaseapi.PathResume:  {method: http.MethodPost, serve: (*handler).serveResume},
 	leaseapi.PathBackup:  {method: http.MethodPost, serve: (*handler).serveBackup},
-	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools, parameters: []string{leaseapi.ParamAfter, leaseapi.ParamLimit}},
+	leaseapi.PathPools:   {method: http.MethodGet, serve: (*handler).servePools, parameters: []string{leaseapi.ParamAfter, leaseapi.ParamLimit, leaseapi.ParamType}},
 	leaseapi.PathWhoami:  {method: http.MethodGet, serve: (*handler).serveWhoami},
 	leaseapi.PathMetrics: {method: http.MethodGet, serve: (*handler).serveMetrics, lenient: true},
 	leaseapi.PathHealth:  {method: http.MethodGet, serve: (*handler).serveHealth, open: true, lenient: true},

@@ -82,6 +82,7 @@ func TestHiddenIsAsUnknown(t *testing.T) {
 			{"POST", leaseapi.PathAcquire + "?type=NAME&request_id=ID", "", "build cloud"},
 			{"POST", leaseapi.PathAcquire + "?type=a&also=NAME&request_id=ID", "", "build cloud"},
 			{"POST", leaseapi.PathAcquire + "?type=a&name=NAME&request_id=ID", "", "build-0 build-1 build-2 cloud-0"},
+			{"GET", leaseapi.PathPools + "?type=NAME", "", "build cloud"},
 			{"POST", leaseapi.PathPause, `{"type":"NAME","reason":"x"}`, "build cloud"},
 			{"POST", leaseapi.PathResume, `{"type":"NAME"}`, "build cloud"},
 		} {

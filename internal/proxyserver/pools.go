@@ -20,10 +20,21 @@ func (h *handler) servePools(c caller, w http.ResponseWriter, r *http.Request) {
 		badRequest(w, err)
 		return
 	}
-	t := h.term()
+	t, typ := h.term(), r.URL.Query().Get(leaseapi.ParamType)
+	sees := func(other string) bool { return (typ == "" || other == typ) && c.MayUse(other) }
 	var pools []pool.PoolStatus
-	if err := t.doInTurn(c.id, func(set *pool.Set, now time.Duration) { pools = listed(set, now, c.MayUse, from, limit) }); err != nil {
+	var names []pool.NameStatus
+	if err := t.doInTurn(c.id, func(set *pool.Set, now time.Duration) {
+		pools = listed(set, now, sees, from, limit)
+		if typ != "" && from == (position{}) {
+			names = set.NameStatuses(now, typ, leaseapi.ListedNames)
+		}
+	}); err != nil {
 		unavailable(w, err)
+		return
+	}
+	if typ != "" && len(pools) == 0 {
+		problem(w, http.StatusNotFound, leaseapi.ProblemUnknownType, fmt.Sprintf("there is no pool of type %q", leaseapi.Shorten(typ)))
 		return
 	}
 	all := make([]leaseapi.Pool, len(pools))
@@ -33,6 +44,9 @@ func (h *handler) servePools(c caller, w http.ResponseWriter, r *http.Request) {
 			all[i].Peaks = h.metrics.Peaks(p.Type)
 		}
 		addReports(t.clock, &all[i], p)
+		if typ != "" {
+			all[i].Names = nameStatusesOf(t.clock, names)
+		}
 		for k := range all[i].Waiters {
 			all[i].Waiters[k].Reason = c.reasonTo(all[i].Waiters[k].Reason)
 		}

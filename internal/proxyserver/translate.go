@@ -113,6 +113,18 @@ func poolOf(clock clock, p pool.PoolStatus) leaseapi.Pool {
 	return wire
 }
 
+// nameStatusesOf translates the names of a pool.
+func nameStatusesOf(clock clock, names []pool.NameStatus) []leaseapi.Name {
+	all := make([]leaseapi.Name, len(names))
+	for i, n := range names {
+		all[i] = leaseapi.Name{Name: n.Name, State: n.State}
+		if n.Until > 0 {
+			all[i].FreeIn = leaseapi.Duration(round(max(0, clock.until(n.Until))))
+		}
+	}
+	return all
+}
+
 // reservationOf translates a reservation for people, with times by the wall clock.
 func reservationOf(clock clock, r pool.Reserved) leaseapi.Reservation {
 	wire := leaseapi.Reservation{Name: r.Name, Reason: r.Reason, Age: leaseapi.Duration(round(clock.since(r.Since))), Since: clock.wall(r.Since)}

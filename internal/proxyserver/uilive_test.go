@@ -99,14 +99,14 @@ func TestLive(t *testing.T) {
 		events, _ := b.watch(t.Context(), "/ui/pools/q")
 		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
-		if first := parts(received(events)); len(first) != 8 {
+		if first := parts(received(events)); len(first) != 9 {
 			t.Errorf("at first it gets %v", first)
 		}
 		p.granted("type=q&request_id=a&owner=me")
 		time.Sleep(time.Second)
 		synctest.Wait()
 		got := received(events)
-		if ids := strings.Join(parts(got), " "); ids != "state held" && ids != "state charts held" {
+		if ids := strings.Join(parts(got), " "); ids != "state held names" && ids != "state held names charts" {
 			t.Errorf("after a grant it gets %v", ids)
 		}
 		for range 100 { // ten in each second

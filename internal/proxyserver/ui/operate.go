@@ -150,13 +150,14 @@ type asked struct {
 	Title     string // of the button
 	Text      string // what the operation does
 	Fields    map[string]string
-	Reason    string // the content of that field; empty at first
-	MaxReason int    // the greatest length of a reason
-	Now       bool   // offer to do it at once
-	Ranks     bool   // ask for a priority
-	Priority  string // the content of that field
-	Lasts     bool   // ask for a name, and for how long
-	Name, For string // the content of these fields
+	Reason    string            // the content of that field; empty at first
+	MaxReason int               // the greatest length of a reason
+	Now       bool              // offer to do it at once
+	Ranks     bool              // ask for a priority
+	Priority  string            // the content of that field
+	Lasts     bool              // ask for a name, and for how long
+	Name, For string            // the content of these fields
+	Names     []pool.NameStatus // to choose from
 	// MaxPriority is the highest one, and below zero the lowest.
 	MaxPriority int
 	Back        string // the page to return to
@@ -198,6 +199,11 @@ func (u *UI) serveOperation(user auth.Token, op operation, w http.ResponseWriter
 		MaxReason: leaseapi.MaxReason, Now: op.now, Back: op.back(u, form), Error: failure,
 		Ranks: op.ranks, Priority: form.Get("priority"), MaxPriority: leaseapi.MaxPriority,
 		Lasts: op.lasts, Name: form.Get("name"), For: form.Get("for"),
+	}
+	if op.lasts {
+		u.server.Term().Do(func(set *pool.Set, now time.Duration) {
+			shown.Names = set.NameStatuses(now, form.Get("type"), leaseapi.ListedNames)
+		}) // without an answer the name is typed
 	}
 	for _, field := range op.fields {
 		shown.Fields[field] = form.Get(field)

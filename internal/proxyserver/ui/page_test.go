@@ -74,7 +74,7 @@ func ofPool(t *testing.T, v view, p pool.PoolStatus, id string) string {
 	return text(t, poolPage(poolView{view: v, PoolStatus: p}, pool.Part{}, past.Day{}), id)
 }
 
-// A pool is in one of five states, which the page names.
+// A pool is in one of six states, which the page names.
 func TestStates(t *testing.T) {
 	for _, tt := range []struct {
 		want, next string
@@ -89,6 +89,7 @@ func TestStates(t *testing.T) {
 		{"paced", "in 1 s", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 1, NextGrantIn: time.Second}},
 		{"paused", "when resumed", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 2, Paused: &pool.Pause{Reason: "x"}}},
 		{"paused", "when resumed", pool.PoolStatus{Capacity: 2, Limit: 2, InUse: 1, Lacks: 1, Waiting: 1, Paused: &pool.Pause{Reason: "x"}}},
+		{"blocked", "when what they wait for is free", pool.PoolStatus{Capacity: 3, Limit: 3, InUse: 2, Waiting: 1}},
 		{"draining", "never", pool.PoolStatus{Capacity: 0, InUse: 2}},
 	} {
 		tt.p.Type = "t"

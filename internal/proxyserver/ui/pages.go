@@ -20,6 +20,7 @@ import (
 const (
 	poolsAPage  = 100
 	rowsAPage   = 100
+	namesAPage  = 200
 	eventsAPage = 100
 	foundAPage  = 100
 )
@@ -30,7 +31,7 @@ func (u *UI) page(at *url.URL, operator, live bool) page {
 	l := look{term: u.server.Term(), operator: operator, live: live}
 	switch {
 	case at.Path == "/":
-		return l.overview(atoi(q.Get("after")))
+		return l.overview(atoi(q.Get("after")), q.Get("filter"))
 	case at.Path == "/ui/events":
 		return l.events(q)
 	case at.Path == "/ui/find":
@@ -83,41 +84,70 @@ func (l look) at(op func(set *pool.Set, now time.Duration), makePage func(v view
 	return makePage(v)
 }
 
-// overview shows some of the pools, and skips the first after of them.
-func (l look) overview(after int) page {
+// overview shows some of the pools whose type has the filter in it, those that need somebody first, and skips
+// the first after of them.
+func (l look) overview(after int, filter string) page {
 	var totals []pool.PoolStatus
 	return l.at(func(set *pool.Set, now time.Duration) { totals = set.Totals(now) }, func(v view) page {
-		first := min(after, len(totals))
-		last := min(len(totals), first+poolsAPage)
-		data := overview{All: len(totals), First: first + 1, Last: last, Many: len(totals) > poolsAPage}
-		for _, p := range totals[first:last] {
-			data.Pools = append(data.Pools, poolView{view: v, PoolStatus: p, Waits: l.term.Past().Waits(p.Type)})
+		data := overview{None: len(totals) == 0, Filter: filter}
+		all := make([]poolView, 0, len(totals))
+		for _, p := range totals {
+			if strings.Contains(strings.ToLower(p.Type), strings.ToLower(filter)) {
+				all = append(all, poolView{view: v, PoolStatus: p})
+				data.count(all[len(all)-1])
+			}
 		}
-		data.Following = min(poolsAPage, len(totals)-last)
+		slices.SortStableFunc(all, func(a, b poolView) int { return b.urgency() - a.urgency() })
+		first := min(after, len(all))
+		last := min(len(all), first+poolsAPage)
+		data.All, data.First, data.Last, data.Many = len(all), first+1, last, len(all) > poolsAPage
+		data.Pools, data.Following = all[first:last], min(poolsAPage, len(all)-last)
+		for i := range data.Pools {
+			data.Pools[i].Waits = l.term.Past().Waits(data.Pools[i].Type)
+		}
 		return page{
-			name: "overview", status: http.StatusOK, Title: "Pools", Live: livePath(query("/", "after", number(after))),
-			Parts: parts("pools"), data: data,
+			name: "overview", status: http.StatusOK, Title: "Pools", Live: livePath(query("/", "after", number(after), "filter", filter)),
+			Parts: parts("filter", "pools"), data: data,
 		}
 	})
 }
 
 // overview is what the list of pools shows.
 type overview struct {
-	Pools            []poolView
-	First, Last, All int  // which of all pools these are, from 1
-	Many             bool // the list is in pieces
-	Following        int  // how many the next piece has
+	Filter                         string // what the types of these pools have in them
+	None                           bool   // there are no pools at all
+	Blocked, Full, Paused, Waiting int    // pools in these states, and requests, of all that the filter leaves
+	Pools                          []poolView
+	First, Last, All               int  // which of all pools these are, from 1
+	Many                           bool // the list is in pieces
+	Following                      int  // how many the next piece has
+}
+
+func (o *overview) count(p poolView) {
+	o.Waiting += p.Waiting
+	switch p.State() {
+	case "blocked":
+		o.Blocked++
+	case "full":
+		o.Full++
+	case "paused":
+		o.Paused++
+	}
 }
 
 // pool shows one pool, with a part of its leases and waiters.
 func (l look) pool(typ string, part pool.Part) page {
 	var p pool.PoolStatus
+	var names []pool.NameStatus
 	known := false
-	return l.at(func(set *pool.Set, now time.Duration) { p, known = set.Pool(now, typ, part) }, func(v view) page {
+	return l.at(func(set *pool.Set, now time.Duration) {
+		p, known = set.Pool(now, typ, part)
+		names = set.NameStatuses(now, typ, namesAPage)
+	}, func(v view) page {
 		if !known {
 			return notFound("There is no pool of type " + typ + ".")
 		}
-		shown := poolView{view: v, PoolStatus: p, Waits: l.term.Past().Waits(typ)}
+		shown := poolView{view: v, PoolStatus: p, Waits: l.term.Past().Waits(typ), Names: names}
 		if leaseapi.IsMemory(p.Unit) { // before a reload the unit may have been another
 			shown.Peaks = l.term.Peaks(typ)
 		}
@@ -153,7 +183,7 @@ func poolPage(p poolView, part pool.Part, day past.Day) page {
 	return page{
 		name: "pool", status: http.StatusOK, Title: p.Type,
 		Live:  livePath(query(here, "place", number(part.AfterPlace), "generation", number(part.AfterGeneration))),
-		Parts: parts("state", "reserved", "limit", "peaks", "charts", "queue", "held", "more"), data: data,
+		Parts: parts("state", "held", "queue", "names", "reserved", "limit", "peaks", "charts", "more"), data: data,
 	}
 }
 

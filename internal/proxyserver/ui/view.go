@@ -110,7 +110,8 @@ type poolView struct {
 	view
 	pool.PoolStatus
 	Waits past.Waits
-	Peaks *leaseapi.Peaks // nil: nothing is known
+	Names []pool.NameStatus // of a listed pool: the first of them
+	Peaks *leaseapi.Peaks   // nil: nothing is known
 }
 
 // State returns the state of the pool in a word.
@@ -124,9 +125,32 @@ func (p poolView) State() string {
 		return "full"
 	case p.NextGrantIn > 0:
 		return "paced"
+	case p.Waiting > 0:
+		return "blocked" // by a key, a name or another pool, or they would have been granted
 	}
 	return "free"
 }
+
+// urgency says how soon an operator should look at the pool.
+func (p poolView) urgency() int {
+	switch state := p.State(); {
+	case state == "blocked":
+		return 4
+	case state == "full" && p.Waiting > 0:
+		return 3
+	case state == "paused":
+		return 2
+	case state == "full":
+		return 1
+	}
+	return 0
+}
+
+// MoreNames is how many names the pool has that the page does not list.
+func (p poolView) MoreNames() int { return max(0, p.Capacity-len(p.Names)) }
+
+// Free shows when a name with a lock delay is free.
+func (p poolView) Free(n pool.NameStatus) moment { return p.In(n.Until) }
 
 // Units says what a counted pool is counted in.
 func (p poolView) Units() string {
