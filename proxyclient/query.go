@@ -71,7 +71,7 @@ func (c *Client) Overview(ctx context.Context, typ string) (leaseapi.PoolsReply,
 			err = unsupported(leaseapi.PathPools)
 		}
 		if errors.Is(err, ErrUnknownType) {
-			err = &UnknownTypeError{Type: typ, Listed: true}
+			return leaseapi.PoolsReply{}, &UnknownTypeError{Type: typ, Listed: true}
 		}
 		if err != nil {
 			return leaseapi.PoolsReply{}, fmt.Errorf("ask for the pools: %w", err)
@@ -244,6 +244,8 @@ func (c *Client) get(ctx context.Context, path string, v any, p *patience) (size
 		return 0, c.failure(ctx, o, p)
 	case o.StatusCode == http.StatusOK && o.decode(v) == nil:
 		return len(o.body), nil
+	case o.is(leaseapi.ProblemUnknownType):
+		return 0, ErrUnknownType
 	case o.foreign():
 		return 0, fmt.Errorf("%w: %w: it is no lease proxy, or of version 1, which has no %s", errors.ErrUnsupported, o.failure(), path)
 	case o.misrouted() || o.StatusCode == http.StatusOK:
