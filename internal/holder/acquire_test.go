@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/leasectl/leasectl/internal/holder/holdertest"
@@ -266,4 +267,21 @@ func TestReplace(t *testing.T) {
 		}
 		l.Tell(Outcome{Word: leaseapi.OutcomeThrottled})
 	}
+}
+
+// A list whose lock somebody keeps is an error before anything is asked for, and no wait without an end.
+func TestListThatStaysLocked(t *testing.T) {
+	list := lockfile.List(filepath.Join(t.TempDir(), "leases"))
+	unlock, err := lockfile.Lock(string(list) + ".lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		if err := checkList(ctx, list); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			t.Errorf("error %v, and the wait: %v", err, ctx.Err())
+		}
+	})
 }

@@ -51,8 +51,14 @@ func ListIn(sharedDir string) (lockfile.List, error) {
 	return lockfile.List(filepath.Join(dir, "leases")), nil
 }
 
+// listLockTime is how long a list may be locked before anything is done: a step holds its lock for milliseconds, but one
+// that was stopped, or another user whose directory it is, may hold it for ever.
+const listLockTime = 3 * time.Second
+
 // checkList returns an error if names could not be added to a list later.
 func checkList(ctx context.Context, list lockfile.List) error {
+	ctx, cancel := context.WithTimeout(ctx, listLockTime)
+	defer cancel()
 	if err := list.CanAppend(ctx); err != nil {
 		return fmt.Errorf("--scope test: %w", err)
 	}
