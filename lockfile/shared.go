@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gofrs/flock"
 )
@@ -102,11 +103,17 @@ type SharedTx struct {
 	saved  []byte // the record as it is on disk
 }
 
+// sharedLockTime is longer than thousands of users hold the lock, one after the other. A process that was stopped may
+// hold it for ever. A test shortens it.
+var sharedLockTime = 30 * time.Second
+
 // Update is the only way to change a shared lease. It locks the lease, reads its record, calls
 // fn, and writes the record as fn left it, unless fn fails. If no round is left, the files are
-// removed. Update blocks for the lock until ctx ends. The directory must exist.
+// removed. Update blocks for the lock until ctx ends, and for [sharedLockTime] at most. The directory must exist.
 func (s Shared) Update(ctx context.Context, fn func(tx *SharedTx) error) (err error) {
-	unlock, err := lockFile(s.lockPath(), queueing(ctx))
+	locking, cancel := context.WithTimeout(ctx, sharedLockTime)
+	unlock, err := lockFile(s.lockPath(), queueing(locking))
+	cancel()
 	if err != nil {
 		return fmt.Errorf("update shared lease: %w", err)
 	}
