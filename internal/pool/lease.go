@@ -200,7 +200,7 @@ func (g *ledger) install(l *lease) {
 		k.leases = append(k.leases, l)
 	}
 	g.held++
-	g.use(l.Owner, usage{held: 1})
+	g.use(l.Owner, usage{held: 1, bytes: l.bytes()})
 	if r != nil {
 		r.leases = append(r.leases, l)
 	}
@@ -264,7 +264,7 @@ func (g *ledger) end(l *lease, why Reason) {
 	l.pool.heldUnits -= l.Units
 	l.ending.move(ending{})
 	g.held--
-	g.use(l.Owner, usage{held: -1})
+	g.use(l.Owner, usage{held: -1, bytes: -l.bytes()})
 	g.touch(l.pool)
 
 	sl := l.slot

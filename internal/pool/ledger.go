@@ -2,6 +2,7 @@ package pool
 
 import (
 	"container/heap"
+	"runtime/debug"
 	"slices"
 	"sort"
 	"time"
@@ -30,6 +31,8 @@ type ledger struct {
 
 	held, waiting int
 	usage         map[string]usage      // by caller
+	usedBytes     int                   // of all in usage
+	limitBytes    int                   // beyond it each caller has its share; tests have less
 	waitersOf     map[string][]*request // by owner
 	several       int                   // how many of those in queues want leases of several pools
 	classes       map[string]*class     // of those, by what they ask for
@@ -50,8 +53,8 @@ func newLedger(now time.Duration, generation uint64) ledger {
 		requests: newByID(
 			func(r *request) string { return r.ID },
 			func(r *request) **request { return &r.sameID }),
-		ended:     newTombstones(),
-		usage:     make(map[string]usage),
+		ended: newTombstones(),
+		usage: make(map[string]usage), limitBytes: int(debug.SetMemoryLimit(-1) / 3),
 		waitersOf: make(map[string][]*request),
 		classes:   make(map[string]*class),
 		pauses:    make(map[string]Pause),

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 )
@@ -68,6 +69,7 @@ func usageOf(set *Set) map[string]usage {
 		if l := sl.lease; l != nil {
 			u := all[CallerOf(l.Owner)]
 			u.held++
+			u.bytes += l.bytes()
 			all[CallerOf(l.Owner)] = u
 		}
 		if l := sl.lock; l != nil {
@@ -81,6 +83,7 @@ func usageOf(set *Set) map[string]usage {
 			u := all[CallerOf(r.Owner)]
 			u.waiting++
 			u.wanted += r.wants
+			u.bytes += bytesOfWaiter + r.texts()
 			all[CallerOf(r.Owner)] = u
 		}
 	}
@@ -115,6 +118,53 @@ func TestShareWithoutBounds(t *testing.T) {
 	must(t, set, 0, ask("x", "v", 1), "v-0")
 	if _, err := set.Acquire(0, Request{ID: BindID("x", "w"), Type: "v", Owner: BindOwner("x", "o")}); err != nil {
 		t.Errorf("where more may wait: %v", err)
+	}
+}
+
+// All callers together have so much memory. When it is used up, each of them has its share of it: one that has less
+// goes on, and others are refused, whether they would hold leases or wait.
+func TestShareOfMemory(t *testing.T) {
+	set := with(t, Config{Type: "t", Units: 100}, Config{Type: "u", Names: numbered("u", 1)})
+	set.limitBytes = 10 * bytesOfWaiter
+	refused := func(caller, typ string, n int) bool {
+		t.Helper()
+		_, err := set.Acquire(0, Request{ID: BindID(caller, fmt.Sprint(typ, n)), Type: typ, Owner: BindOwner(caller, "o")})
+		share, is := errors.AsType[*ShareError](err)
+		if err != nil && !(is && share.Memory) {
+			t.Fatalf("%s: %v", caller, err)
+		}
+		return is
+	}
+	refused("x", "u", 0) // the others wait
+	most := func(caller string) (n int) {
+		for !refused(caller, "u", n+1) {
+			n++
+		}
+		return n
+	}
+	if n := most("x"); n != 9 {
+		t.Errorf("alone, %d requests of a caller wait", n)
+	}
+	if n := most("y"); n != 4 {
+		t.Errorf("of a second one %d", n)
+	}
+	for n := range 2 * bytesOfWaiter / bytesOfLease {
+		if refused("y", "t", n) {
+			break
+		}
+		if n > bytesOfWaiter/bytesOfLease {
+			t.Fatal("its leases do not count")
+		}
+	}
+	if !refused("x", "t", 0) || refused("", "t", 0) {
+		t.Error("want refused who has more than its share, and nobody without a token")
+	}
+	total := 0
+	for _, u := range set.usage {
+		total += u.bytes
+	}
+	if got, want := set.usage["x"], usageOf(set)["x"]; got != want || set.usedBytes != total {
+		t.Errorf("it has %+v, want %+v; all %d, want %d", got, want, set.usedBytes, total)
 	}
 }
 

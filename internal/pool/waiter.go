@@ -158,7 +158,7 @@ func (g *ledger) register(r *request) {
 	r.timer.on = r
 	g.requests.add(r)
 	g.waiting++
-	g.use(r.Owner, usage{waiting: 1})
+	g.use(r.Owner, usage{waiting: 1, bytes: bytesOfWaiter + r.texts()})
 	g.countWanted(r)
 	r.ownerPos = len(g.waitersOf[r.Owner])
 	g.waitersOf[r.Owner] = append(g.waitersOf[r.Owner], r)
@@ -170,7 +170,7 @@ func (g *ledger) deregister(r *request) {
 	g.timers.remove(&r.timer)
 	g.requests.remove(r)
 	g.waiting--
-	g.use(r.Owner, usage{wanted: -r.wants, waiting: -1})
+	g.use(r.Owner, usage{wanted: -r.wants, waiting: -1, bytes: -bytesOfWaiter - r.texts()})
 	all := g.waitersOf[r.Owner]
 	last := len(all) - 1
 	all[r.ownerPos], all[last].ownerPos = all[last], r.ownerPos
