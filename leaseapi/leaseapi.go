@@ -106,6 +106,8 @@ const (
 	// ProvisionalTTL that its connection was silently lost. It then retries with pauses
 	// of up to SliceGap, and needs more than one try on a bad network.
 	PlaceKept = 60 * time.Second
+	// MinTTL is the shortest TTL that may be asked for.
+	MinTTL = time.Second
 	// ProvisionalTTL is how long a grant lasts until its first renewal confirms it.
 	ProvisionalTTL = 30 * time.Second
 	// MaxRenewEvery is the longest time between two renewals that a server asks for.

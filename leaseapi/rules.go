@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 )
@@ -96,6 +97,17 @@ func CheckUnit(unit string) error {
 func CheckItems(items int) error {
 	if items < 0 || items > MaxItems {
 		return fmt.Errorf("items %d: want 0 to %d", items, MaxItems)
+	}
+	return nil
+}
+
+// CheckTTL reports why ttl cannot be that of a lease: it is [MinTTL] at least, or zero, which says none.
+func CheckTTL(ttl time.Duration) error {
+	switch {
+	case ttl < 0:
+		return fmt.Errorf("ttl %v is negative", ttl)
+	case ttl > 0 && ttl < MinTTL:
+		return fmt.Errorf("ttl %v is too short: a lease lasts %v at least", ttl, MinTTL)
 	}
 	return nil
 }

@@ -239,7 +239,7 @@ func TestLeaseAtTheLastMoment(t *testing.T) {
 			return
 		}
 		defer nc.Close()
-		io.WriteString(nc, "POST /lease/acquire?type=q&ttl=200ms HTTP/1.0\r\n\r\n")
+		io.WriteString(nc, "POST /lease/acquire?type=q&ttl=1s HTTP/1.0\r\n\r\n")
 		if answer, err := io.ReadAll(nc); !strings.Contains(string(answer), `["q-0"]`) {
 			t.Errorf("answer %q, %v", answer, err)
 		}

@@ -90,6 +90,9 @@ func (p *acquireParams) parseOurs(query url.Values) error {
 		if p.TTL, err = parseDuration(leaseapi.ParamTTL, query); err != nil {
 			return err
 		}
+		if err = leaseapi.CheckTTL(p.TTL); err != nil {
+			return leaseapi.InvalidParam(leaseapi.ParamTTL, err.Error())
+		}
 	}
 	if query.Has(leaseapi.ParamWait) {
 		if p.wait, err = parseDuration(leaseapi.ParamWait, query); err != nil {

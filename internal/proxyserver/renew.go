@@ -54,7 +54,7 @@ func checkRenew(req leaseapi.RenewRequest) error {
 	if len(req.Leases) == 0 {
 		return errors.New("leases is empty")
 	}
-	if err := notNegative("ttl", time.Duration(req.TTL)); err != nil {
+	if err := leaseapi.CheckTTL(time.Duration(req.TTL)); err != nil {
 		return err
 	}
 	return checkLeases(req.Leases)

@@ -119,6 +119,7 @@ func TestOursWire(t *testing.T) {
 	runWire(t, p, []wireCase{
 		{name: "bad wait", method: "POST", target: acquire + "?type=q&wait=1", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: time: missing unit in duration "1"`},
 		{name: "negative wait", method: "POST", target: acquire + "?type=q&wait=-1s", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: wait -1s is negative`},
+		{name: "short ttl", method: "POST", target: acquire + "?type=q&ttl=999ms", status: 400, contentType: typeProblem, problem: bad, body: `parameter "ttl" is not valid: ttl 999ms is too short: a lease lasts 1s at least`},
 		{name: "bad ttl", method: "POST", target: acquire + "?type=q&ttl=x", status: 400, contentType: typeProblem, problem: bad, body: `parameter "ttl" is not valid: time: invalid duration "x"`},
 		{name: "long owner", method: "POST", target: acquire + "?type=q&owner=" + long, status: 400, contentType: typeProblem, problem: bad, body: `owner "xxxxxxxxxxxxxxxxxxxx"… is 513 bytes long: at most 512`},
 		{name: "owner with newline", method: "POST", target: acquire + "?type=q&owner=a%0Ab", status: 400, contentType: typeProblem, problem: bad, body: `owner "a\nb" contains '\n'`},
@@ -152,6 +153,7 @@ func TestOursWire(t *testing.T) {
 		{name: "renew nothing", method: "POST", target: renew, send: `{}`, status: 400, contentType: typeProblem, problem: bad, body: "leases is empty"},
 		{name: "renew bad JSON", method: "POST", target: renew, send: `[]`, status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid: json: cannot unmarshal array into Go value of type leaseapi.RenewRequest"},
 		{name: "renew bad ttl", method: "POST", target: renew, send: `{"leases":[{"name":"q-0","generation":1}],"ttl":"-1s"}`, status: 400, contentType: typeProblem, problem: bad, body: "ttl -1s is negative"},
+		{name: "renew for less than a second", method: "POST", target: renew, send: `{"leases":[{"name":"q-0","generation":1}],"ttl":"1ns"}`, status: 400, contentType: typeProblem, problem: bad, body: "ttl 1ns is too short: a lease lasts 1s at least"},
 		{name: "renew without generation", method: "POST", target: renew, send: `{"leases":[{"name":"q-0"}]}`, status: 400, contentType: typeProblem, problem: bad, body: `lease "q-0" has no generation`},
 		{name: "renew by GET", method: "GET", target: renew, status: 405, contentType: typeProblem, problem: leaseapi.ProblemMethod, allow: "POST", body: "/lease/renew takes POST, not GET"},
 
