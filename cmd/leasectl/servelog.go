@@ -1,12 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
@@ -18,10 +22,36 @@ func (a *app) openLog(format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: a.logLevel()}
 	return slog.New(newLogHandler(a.messages, func(w io.Writer) slog.Handler {
 		if format == "json" {
-			return slog.NewJSONHandler(w, opts)
+			return slog.NewJSONHandler(visibleJSON{w}, opts)
 		}
 		return slog.NewTextHandler(w, opts)
 	}))
+}
+
+// visibleJSON writes JSON with invisible characters as escapes, as the text format does. Owners, keys and the like
+// are chosen by jobs, and some characters turn the direction of what follows on a terminal.
+type visibleJSON struct{ to io.Writer }
+
+// Write implements [io.Writer].
+func (v visibleJSON) Write(line []byte) (int, error) {
+	invisible := func(r rune) bool { return r >= '\x7f' && !unicode.IsPrint(r) }
+	if !bytes.ContainsFunc(line, invisible) {
+		return v.to.Write(line)
+	}
+	var escaped []byte
+	for _, r := range string(line) {
+		if !invisible(r) {
+			escaped = utf8.AppendRune(escaped, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			escaped = fmt.Appendf(escaped, `\u%04x`, unit)
+		}
+	}
+	if _, err := v.to.Write(escaped); err != nil {
+		return 0, err
+	}
+	return len(line), nil
 }
 
 func (a *app) logLevel() slog.Level {

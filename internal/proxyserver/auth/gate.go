@@ -74,8 +74,7 @@ type Gate struct {
 	transport http.RoundTripper // to issuers; nil: the network
 	state     atomic.Pointer[state]
 
-	waits   chan struct{} // of keyrings
-	setting sync.Mutex    // held by Set
+	setting sync.Mutex // held by Set
 
 	ctx      context.Context // of the fetches
 	closing  sync.Mutex      // guards cancel, and what it means for fetching
@@ -94,7 +93,7 @@ type state struct {
 // Open returns a gate that lets in whom c says. The caller must close it. The log gets a line when
 // an issuer stops answering, and when it answers again.
 func Open(c *Config, log *slog.Logger) *Gate {
-	g := &Gate{log: log, waits: make(chan struct{}, mostWaits)}
+	g := &Gate{log: log}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	g.state.Store(&state{})
 	g.Set(c)
@@ -184,7 +183,7 @@ func (g *Gate) newKeyring(i Issuer) *keyring {
 			return keys, err
 		},
 		spawn: g.spawn,
-		waits: g.waits,
+		waits: make(chan struct{}, mostWaits),
 	}
 }
 

@@ -23,8 +23,8 @@ const (
 	// fetchEvery is the least time between two fetches, so that nobody makes this server a
 	// burden to an issuer by showing it unknown keys.
 	fetchEvery = 10 * time.Second
-	// mostWaits is how many callers wait for keys at a time, of all issuers together. Who shows a
-	// made-up key waits, too.
+	// mostWaits is how many callers wait for keys at a time, of each issuer. Who shows a made-up key
+	// waits, too.
 	mostWaits = 100
 	// freshWait is how long a caller whose key is known waits for a fetch.
 	freshWait = 2 * time.Second
@@ -40,7 +40,7 @@ const (
 type keyring struct {
 	fetch func(context.Context) ([]jose.JSONWebKey, error)
 	spawn func(func(context.Context)) // runs a fetch in the background
-	waits chan struct{}               // has a value for each caller who waits for a fetch; the gate's
+	waits chan struct{}               // has a value for each caller who waits for a fetch
 
 	mu      sync.Mutex // guards what follows
 	keys    []jose.JSONWebKey

@@ -218,10 +218,11 @@ func TestAdmitAsOf(t *testing.T) {
 	})
 }
 
-// At most 100 callers wait for keys. More get 503 at once, and callers whose key is known are let in.
+// At most 100 callers wait for the keys of an issuer, and none of another. More get 503 at once, and callers whose key is known are let in.
 func TestFewWaitForKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, i *answers, k authtest.Key) {
-		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer)}})
+		const other = "https://other.example"
+		g := i.open(t, auth.Config{Issuers: []auth.Issuer{trust(i.Issuer), trust(&authtest.Issuer{URL: other})}})
 		good := k.Sign(t, i.Claims(map[string]any{"exp": time.Now().Add(time.Hour).Unix()}))
 		if got := admit(t, g, good); got != "acme/app" {
 			t.Fatal(got)
@@ -245,6 +246,9 @@ func TestFewWaitForKeys(t *testing.T) {
 		}
 		if took := time.Since(begin); took > 0 {
 			t.Errorf("both took %v", took)
+		}
+		if got := admit(t, g, k.Sign(t, i.Claims(map[string]any{"iss": other}))); got != string(auth.Unreachable) {
+			t.Errorf("of another issuer: %s", got)
 		}
 		stop()
 		wg.Wait()

@@ -34,8 +34,9 @@ type live struct {
 	most    int
 	stopped chan struct{} // closed when the server stops
 
-	mu      sync.Mutex // guards what follows; never held while a page is made
-	count   int        // of connections
+	mu      sync.Mutex     // guards what follows; never held while a page is made
+	count   int            // of connections
+	of      map[string]int // the same, by the name of the user
 	watched map[livePage]*liveParts
 }
 
@@ -58,17 +59,20 @@ type liveParts struct {
 }
 
 func newLive(connections int) live {
-	return live{most: max(1, min(mostLive, connections/4)), stopped: make(chan struct{}), watched: make(map[livePage]*liveParts)}
+	return live{most: max(1, min(mostLive, connections/4)), stopped: make(chan struct{}), of: make(map[string]int), watched: make(map[livePage]*liveParts)}
 }
 
-// watch adds a browser that shows p, until unwatch; false if there are too many already.
-func (l *live) watch(p livePage) (parts *liveParts, unwatch func(), ok bool) {
+// watch adds a browser in which a user shows p, until unwatch; false if there are too many already. A user has no more
+// than are left for others. Without tokens all are one, without a name, which may have all.
+func (l *live) watch(p livePage, user string) (parts *liveParts, unwatch func(), ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.count >= l.most {
+	left := l.most - l.count
+	if left <= 0 || user != "" && l.of[user] > 0 && l.of[user] >= left {
 		return nil, func() {}, false
 	}
 	l.count++
+	l.of[user]++
 	if parts = l.watched[p]; parts == nil {
 		parts = new(liveParts)
 		l.watched[p] = parts
@@ -78,6 +82,9 @@ func (l *live) watch(p livePage) (parts *liveParts, unwatch func(), ok bool) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.count--
+		if l.of[user]--; l.of[user] == 0 {
+			delete(l.of, user)
+		}
 		if parts.watchers--; parts.watchers == 0 {
 			delete(l.watched, p)
 		}
@@ -104,7 +111,7 @@ func (p *liveParts) latest(changed uint64, make func() page) ([]part, int, error
 func (u *UI) serveLive(user auth.Token, w http.ResponseWriter, r *http.Request) {
 	of := local(r.URL.Query().Get("of"))
 	shown := livePage{of.RequestURI(), u.operates(user)}
-	parts, unwatch, ok := u.live.watch(shown)
+	parts, unwatch, ok := u.live.watch(shown, user.Name)
 	defer unwatch()
 	if !ok || u.server.Crowded() {
 		u.message(w, r, http.StatusServiceUnavailable, "Too many", "Too many browsers are told of changes already: reload the page to see them.")

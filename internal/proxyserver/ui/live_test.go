@@ -17,7 +17,7 @@ func TestLiveIsShared(t *testing.T) {
 		}
 		var unwatches []func()
 		for range 10 {
-			parts, unwatch, ok := l.watch(livePage{of: "/"})
+			parts, unwatch, ok := l.watch(livePage{of: "/"}, "")
 			if !ok {
 				t.Fatal("ten browsers are too many")
 			}
@@ -29,7 +29,7 @@ func TestLiveIsShared(t *testing.T) {
 		if made != 1 {
 			t.Errorf("made %d times", made)
 		}
-		parts, unwatch, _ := l.watch(livePage{of: "/", operator: true})
+		parts, unwatch, _ := l.watch(livePage{of: "/", operator: true}, "adm")
 		unwatches = append(unwatches, unwatch)
 		if parts.latest(1, make); made != 2 {
 			t.Error("an operator is shown the page of others")
@@ -51,4 +51,20 @@ func TestLiveIsShared(t *testing.T) {
 			t.Errorf("%d pages are kept for %d browsers, and nobody looks", len(l.watched), l.count)
 		}
 	})
+}
+
+// A user leaves as many live pages for others as it has.
+func TestLiveOfOneUser(t *testing.T) {
+	l := newLive(4 * 8)
+	most := func(user string) (n int) {
+		for {
+			if _, _, ok := l.watch(livePage{of: "/"}, user); !ok {
+				return n
+			}
+			n++
+		}
+	}
+	if a, b, c, d := most("a"), most("b"), most("c"), most("d"); a != 4 || b != 2 || c != 1 || d != 1 {
+		t.Errorf("%d, %d, %d and %d", a, b, c, d)
+	}
 }
