@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/internal/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap"
@@ -22,7 +23,7 @@ type app struct {
 	chain                 *trap.Chain
 	ended                 context.Context // ends with the first of the endings
 	holder                *holder.Holder
-	messages              *messenger
+	messages              *console.Messenger
 	staysOnHangup         atomic.Bool // SIGHUP does not end the program
 
 	// Flags of every command.
@@ -38,7 +39,7 @@ func newApp(stdin, stdout, stderr *os.File) *app {
 		stdin: stdin, stdout: stdout, stderr: stderr,
 		chain:    trap.NewChain(),
 		ended:    context.Background(),
-		messages: newMessenger(stderr),
+		messages: console.New(stderr),
 	}
 }
 
@@ -55,14 +56,14 @@ func (a *app) openHolder() {
 	})
 }
 
-// close ends a command that gets a token, and waits for queued messages to be written, for closeTime at
+// close ends a command that gets a token, and waits for queued messages to be written, for console.CloseTime at
 // most. The holder's connections stay open until the process ends: closing one here would cost a switch to
 // the goroutine that reads it.
 func (a *app) close() {
 	if a.holder != nil {
 		a.holder.EndTokens()
 	}
-	a.messages.close()
+	a.messages.Close()
 }
 
 // Failf prints an error, also with --quiet.
@@ -85,7 +86,7 @@ func (a *app) Debugf(format string, args ...any) {
 // message queues one line for stderr and does not wait for the write. The line may contain
 // text of a peer, so it is made printable.
 func (a *app) message(format string, args ...any) {
-	a.messages.say("leasectl: " + abridge(leaseapi.Printable(onOneLine(fmt.Sprintf(format, args...)))))
+	a.messages.Say("leasectl: " + abridge(leaseapi.Printable(onOneLine(fmt.Sprintf(format, args...)))))
 }
 
 // onOneLine joins the lines of a text with semicolons. Several lines are several errors,
@@ -105,7 +106,7 @@ func abridge(text string) string {
 }
 
 // Flush waits for queued messages to be written, for flushTime at most.
-func (a *app) Flush() { a.messages.flush() }
+func (a *app) Flush() { a.messages.Flush() }
 
 // Waiting reports on a wait until stop is called. With --quiet it prints nothing.
 func (a *app) Waiting(w *holder.Wait) (stop func()) {
@@ -129,7 +130,7 @@ func (a *app) dryRun(format string, args ...any) error {
 // print writes data for scripts to stdout. A failed write must fail the command, or the
 // caller's shell would go on without the data. print waits for the signal handlers: before
 // they are installed, a write to a broken pipe would end the program by SIGPIPE. Once one of the
-// endings has come, print waits for closeTime at most, since stdout may be a full pipe that nobody reads.
+// endings has come, print waits for console.CloseTime at most, since stdout may be a full pipe that nobody reads.
 func (a *app) print(format string, args ...any) error {
 	text, written := fmt.Sprintf(format, args...), make(chan error, 1)
 	go func() {
@@ -142,7 +143,7 @@ func (a *app) print(format string, args ...any) error {
 	case <-a.ended.Done():
 		select {
 		case err = <-written:
-		case <-time.After(closeTime):
+		case <-time.After(console.CloseTime):
 			err = context.Cause(a.ended)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/cmd/leasectl/demo"
 )
 
 // demoRun is a demo in a world of its own: without PATH, and with a folder for temporary files.
@@ -152,7 +153,7 @@ func TestDemoUnswept(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.cmd.Wait()
-	left, _ := filepath.Glob(filepath.Join(d.Dir, "tmp", demoPrefix+"*"))
+	left, _ := filepath.Glob(filepath.Join(d.Dir, "tmp", demo.Prefix+"*"))
 	if len(left) != 1 || !strings.Contains(d.output.String(), "Ended early. But files of the demo may be left in "+left[0]+".\n") {
 		t.Errorf("%q is left, and it is said:\n%s", left, d.output)
 	}

@@ -7,13 +7,13 @@
 //
 //   - main.go and root.go: the program, its commands, its end, its exit code (exitcode.go);
 //   - a file for each command, named after it (reacquire is in acquire.go, resume in
-//     pause.go; keeper.go is the background process that acquire and release start); demo,
-//     serve and status go on in the files that begin with their name;
+//     pause.go; keeper.go is the background process that acquire and release start);
+//     serve and status go on in the files that begin with their name, demo in a package;
 //   - shared by commands: takeflags.go, sharedflags.go and coalesceflags.go (for commands that
 //     take a lease), operator.go and askpools.go (for calls that take none), pidflags.go,
 //     args.go, owner.go;
-//   - app.go (streams and messages), waitline.go, messengerlog.go, messenger.go, terminal.go (a line
-//     that is overwritten);
+//   - app.go (streams and messages), waitline.go (a line that is overwritten); package console
+//     writes them;
 //   - proxyflags.go, poolflags.go, flagvalues.go, flags.go, variables.go (flags from the
 //     environment);
 //   - help.go, topics.go, complete.go, build.go (the version).

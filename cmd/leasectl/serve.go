@@ -89,7 +89,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 	if err := o.check(); err != nil {
 		return err
 	}
-	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, PriorityAging: o.priorityAging(), Hosts: o.hosts(), DroppedLines: a.messages.droppedLines}}
+	set := &settings{app: a, options: proxyserver.Options{Log: log, Version: version(), MaxWait: o.maxWait, PriorityAging: o.priorityAging(), Hosts: o.hosts(), DroppedLines: a.messages.DroppedLines}}
 	defer set.catchHangups(o)()
 	if err := set.read(ctx, o); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (a *app) serve(ctx context.Context, o *serveOptions) (err error) {
 		log.Info(fmt.Sprintf("listening on %s (process %d)", o.urlOf(l), os.Getpid()))
 	}
 	set.log("serving", o)
-	a.messages.flush() // others may look for the address as soon as we serve
+	a.messages.Flush() // others may look for the address as soon as we serve
 	if o.localOf != "" {
 		process.Ready(nil)
 	}

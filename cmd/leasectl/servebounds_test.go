@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -46,7 +47,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 	}
 	// Long owners make more text than a pipe and the queue hold. No request waits for the answer
 	// to the one before.
-	const pairs = logSize/2 + 500
+	const pairs = console.LogSize/2 + 500
 	pair := request(leaseapi.PathAcquire+"?type=q&owner="+strings.Repeat("x", 500), "") + request(leaseapi.PathRelease, `{"names":["q-0"]}`)
 	go func() {
 		for range pairs {
@@ -95,7 +96,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 	}()
 	select {
 	case line := <-dropped:
-		if n := <-read; n < logSize {
+		if n := <-read; n < console.LogSize {
 			t.Errorf("%d lines, and then %q", n, line)
 		}
 	case <-time.After(clitest.Patience):

@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
 )
@@ -20,7 +21,7 @@ import (
 // reader.
 func (a *app) openLog(format string) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: a.logLevel()}
-	return slog.New(newLogHandler(a.messages, func(w io.Writer) slog.Handler {
+	return slog.New(console.NewLogHandler(a.messages, func(w io.Writer) slog.Handler {
 		if format == "json" {
 			return slog.NewJSONHandler(visibleJSON{w}, opts)
 		}

@@ -9,6 +9,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/term"
+
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 )
 
 // section is one of the tables that status prints. The cells of a row are separated by tabs.
@@ -110,7 +112,7 @@ func (r room) cutLines(text string) string {
 	}
 	var cut strings.Builder
 	for line := range strings.Lines(text) {
-		cut.WriteString(cutToWidth(strings.TrimSuffix(line, "\n"), r.width+1) + "\n")
+		cut.WriteString(console.CutToWidth(strings.TrimSuffix(line, "\n"), r.width+1) + "\n")
 	}
 	return cut.String()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -84,8 +85,8 @@ func TestStatusOnATerminal(t *testing.T) {
 	s.keys.WriteString("\n")
 	s.awaits("more")
 	s.interrupt()
-	_, screen, _ := strings.Cut(s.said.String(), homeAndClear)
-	screen, _, _ = strings.Cut(screen, homeAndClear)
+	_, screen, _ := strings.Cut(s.said.String(), console.HomeAndClear)
+	screen, _, _ = strings.Cut(screen, console.HomeAndClear)
 	screen, _, _ = strings.Cut(screen, "^C")
 	if lines := strings.Count(screen, "\n"); lines > 11 || strings.Contains(screen, owner) || !strings.Contains(screen, "…") {
 		t.Errorf("%d lines:\n%s", lines, screen)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/internal/holder/shared"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -22,7 +23,7 @@ const watchEvery = time.Second
 // watchStatus shows what status shows, of all pools or of the pool of type o.typ, and each change,
 // until a signal ends it. If the proxy fails after its first answer, watchStatus says so and goes on.
 func (a *app) watchStatus(ctx context.Context, o *statusOptions) error {
-	w := statusWatch{app: a, live: a.output == "text" && canRewrite(a.stdout), short: o.short}
+	w := statusWatch{app: a, live: a.output == "text" && console.CanRewrite(a.stdout), short: o.short}
 	if o.short && !w.live {
 		return usagef("--short goes with --watch only on a terminal: elsewhere each change is printed")
 	}
@@ -100,7 +101,7 @@ func (w *statusWatch) show(now overview, at time.Time) error {
 	w.trouble, w.begun, w.shown = time.Time{}, true, now
 	if w.live {
 		// Two lines are above it, and the cursor is below.
-		return w.app.print("%s%s\n\n%s", homeAndClear, at.Format(time.DateTime), now.text(at, roomOf(w.app.stdout).without(3), w.short))
+		return w.app.print("%s%s\n\n%s", console.HomeAndClear, at.Format(time.DateTime), now.text(at, roomOf(w.app.stdout).without(3), w.short))
 	}
 	for _, c := range changesOf(before, now) {
 		if err := w.print(c, at); err != nil {

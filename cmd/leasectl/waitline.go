@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/internal/holder"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -28,28 +29,28 @@ const (
 )
 
 // showWait reports on a wait until stop is called.
-func showWait(w *holder.Wait, m *messenger) (stop func()) {
+func showWait(w *holder.Wait, m *console.Messenger) (stop func()) {
 	return proxyclient.After(context.Background(), firstReport, func(ctx context.Context) {
-		if m.live {
+		if m.Live() {
 			tellOfWait(ctx, w, liveEvery, liveEvery, liveLine(w, m))
-			m.show("")
+			m.Show("")
 		} else {
-			tellOfWait(ctx, w, logEvery, logRarely, m.say)
+			tellOfWait(ctx, w, logEvery, logRarely, m.Say)
 		}
 	})
 }
 
 // liveLine returns a function that shows a line as the live line. If the terminal is too narrow,
 // the line is also printed in full once for each oldest holder, or nobody could read who that is.
-func liveLine(w *holder.Wait, m *messenger) func(string) {
+func liveLine(w *holder.Wait, m *console.Messenger) func(string) {
 	var said leaseapi.Lease
 	return func(line string) {
 		q, _ := w.Queued()
-		if q.Oldest != nil && q.Oldest.Lease != said && fit(line, m.out) != line {
+		if q.Oldest != nil && q.Oldest.Lease != said && !m.Fits(line) {
 			said = q.Oldest.Lease
-			m.say(line)
+			m.Say(line)
 		}
-		m.show(line)
+		m.Show(line)
 	}
 }
 

@@ -16,7 +16,7 @@ const module = "github.com/leasectl/leasectl/"
 // mayImport lists for each of our packages the packages of ours that it may import. Its tests may
 // also import the packages in testMayImport. "internal/" before a name is left out.
 var mayImport = map[string][]string{
-	"cmd/leasectl":      {"cmd/leasectl/early", "holder", "holder/dial", "holder/local", "holder/recovery", "holder/shared", "holder/socket", "holder/usage", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/auth", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "child", "process"},
+	"cmd/leasectl":      {"cmd/leasectl/console", "cmd/leasectl/demo", "cmd/leasectl/early", "holder", "holder/dial", "holder/local", "holder/recovery", "holder/shared", "holder/socket", "holder/usage", "leaseapi", "pool", "proxyclient", "proxyserver", "proxyserver/auth", "proxyserver/config", "proxyserver/starter", "proxyserver/store", "proxyserver/store/bolt", "proxyserver/store/etcd", "proxyserver/store/postgres", "proxyserver/store/replicated", "scripts", "supervisor", "trap", "child", "process"},
 	"holder":            {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient", "process"},
 	"holder/cleanup":    {},
 	"holder/dial":       {"holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
@@ -45,6 +45,8 @@ var mayImport = map[string][]string{
 
 	"cmd/leasectl/campaign": {},
 	"cmd/leasectl/clitest":  {"leaseapi", "proxyclient"},
+	"cmd/leasectl/console":  {"child", "cmd/leasectl/clitest"},
+	"cmd/leasectl/demo":     {"child", "process", "holder/local", "leaseapi", "pool", "proxyclient", "proxyserver"},
 	"cmd/leasectl/early":    {},
 	"docs/docstest":         {},
 	"supervisor/follow":     {},

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bytes"
@@ -18,18 +18,18 @@ import (
 func TestMessengerOrder(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w)
+	m := New(w)
 	var want strings.Builder
 	for i := range queueSize / 2 {
-		m.say(fmt.Sprint("line ", i))
+		m.Say(fmt.Sprint("line ", i))
 		fmt.Fprintln(&want, "line", i)
 	}
 	idle(t, m)
-	m.say("last")
+	m.Say("last")
 	fmt.Fprintln(&want, "last")
-	m.close()
-	m.say("too late")
-	m.close() // a second close does nothing
+	m.Close()
+	m.Say("too late")
+	m.Close() // a second close does nothing
 	w.Close()
 	if got, _ := io.ReadAll(r); string(got) != want.String() {
 		t.Errorf("got %q, want %q", got, want.String())
@@ -40,14 +40,14 @@ func TestMessengerOrder(t *testing.T) {
 func TestMessengerFlush(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w)
-	defer m.close()
+	m := New(w)
+	defer m.Close()
 	var want string
 	for took := flushTime; took >= flushTime; { // flush gave up, since the machine is busy
 		want += "before\n"
-		m.say("before")
+		m.Say("before")
 		start := time.Now()
-		m.flush()
+		m.Flush()
 		took = time.Since(start)
 	}
 	raw, err := r.SyscallConn()
@@ -65,20 +65,20 @@ func TestMessengerFlush(t *testing.T) {
 	}
 }
 
-// say does not wait for a reader, and flush waits only for flushTime. Messages that do not fit are
+// say does not wait for a reader, and flush waits only for flushTime. Messages that do not Fit are
 // dropped, and a line in their place says how many of them were lines.
 func TestMessengerDrops(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w)
+	m := New(w)
 	line := strings.Repeat("x", 1<<10) // some 64 lines fill the pipe
 	const lines = 2*queueSize + 10
 	inTime(t, "say and flush", func() {
 		for range lines {
-			m.say(line)
+			m.Say(line)
 		}
-		m.show("no line")
-		m.flush()
+		m.Show("no line")
+		m.Flush()
 	})
 	text := make(chan string, 1)
 	go func() {
@@ -86,9 +86,9 @@ func TestMessengerDrops(t *testing.T) {
 		text <- string(got)
 	}()
 	idle(t, m)
-	m.say("next")
+	m.Say("next")
 	idle(t, m)
-	inTime(t, "close", m.close)
+	inTime(t, "close", m.Close)
 	w.Close()
 	got := <-text
 	written, dropped := strings.Count(got, line+"\n"), 0
@@ -98,7 +98,7 @@ func TestMessengerDrops(t *testing.T) {
 			dropped += n
 		}
 	}
-	if dropped == 0 || written+dropped != lines || m.droppedLines() != dropped || !strings.HasSuffix(got, "here: nobody read stderr\nnext\n") {
+	if dropped == 0 || written+dropped != lines || m.DroppedLines() != dropped || !strings.HasSuffix(got, "here: nobody read stderr\nnext\n") {
 		t.Errorf("of %d lines %d are written and %d dropped; the end is %q", lines, written, dropped, got[max(0, len(got)-80):])
 	}
 }
@@ -107,9 +107,9 @@ func TestMessengerDrops(t *testing.T) {
 func TestMessengerDropsLogLines(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
-	m := newMessenger(w)
-	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
-	const lines = logSize + 1000
+	m := New(w)
+	log := slog.New(NewLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+	const lines = LogSize + 1000
 	for i := range lines {
 		log.With("line", i).Info(strings.Repeat("x", 200)) // fills the pipe
 	}
@@ -119,7 +119,7 @@ func TestMessengerDropsLogLines(t *testing.T) {
 		text <- got
 	}()
 	idle(t, m)
-	inTime(t, "close", m.close)
+	inTime(t, "close", m.Close)
 	w.Close()
 	written, dropped := 0, 0
 	for d := json.NewDecoder(bytes.NewReader(<-text)); d.More(); {
@@ -139,8 +139,8 @@ func TestMessengerDropsLogLines(t *testing.T) {
 			written++
 		}
 	}
-	if dropped == 0 || written+dropped != lines || m.droppedLines() != dropped {
-		t.Errorf("of %d lines %d are written, %d said to be dropped, %d counted", lines, written, dropped, m.droppedLines())
+	if dropped == 0 || written+dropped != lines || m.DroppedLines() != dropped {
+		t.Errorf("of %d lines %d are written, %d said to be dropped, %d counted", lines, written, dropped, m.DroppedLines())
 	}
 }
 
@@ -150,20 +150,20 @@ func TestMessengerCountsWhatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
 	r.Close()
-	m := newMessenger(w)
-	log := slog.New(newLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
+	m := New(w)
+	log := slog.New(NewLogHandler(m, func(w io.Writer) slog.Handler { return slog.NewJSONHandler(w, nil) }))
 	for range 3 {
 		log.Info("a line")
 	}
 	idle(t, m)
-	if n := m.droppedLines(); n != 3 {
+	if n := m.DroppedLines(); n != 3 {
 		t.Errorf("%d lines are counted", n)
 	}
 }
 
 // idle returns when all messages of m are written. close alone would wait for a second, which may
 // be too short on a busy machine.
-func idle(t *testing.T, m *messenger) {
+func idle(t *testing.T, m *Messenger) {
 	t.Helper()
 	inTime(t, "what was said", func() {
 		for left := 1; left > 0; time.Sleep(time.Millisecond) {
@@ -182,11 +182,11 @@ func TestMessengerClosesUnread(t *testing.T) {
 	t.Parallel()
 	r, w := clitest.NewPipe(t)
 	defer r.Close() // ends the write
-	m := newMessenger(w)
+	m := New(w)
 	for range queueSize + 1 {
-		m.say(strings.Repeat("x", 1<<16))
+		m.Say(strings.Repeat("x", 1<<16))
 	}
-	inTime(t, "close", m.close)
+	inTime(t, "close", m.Close)
 }
 
 // inTime fails the test if f takes long.

@@ -1,4 +1,6 @@
-package main
+// Package console writes for people: messages, a log and a live line to stderr, which nobody may be reading,
+// and what a terminal needs. It knows nothing of leases.
+package console
 
 import (
 	"bytes"
@@ -12,13 +14,13 @@ import (
 	"github.com/leasectl/leasectl/internal/child"
 )
 
-// messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.
+// Messenger writes lines to stderr, and on a terminal a live line below them, which it overwrites.
 // Its callers never wait for the write, since stderr may be a full pipe that nobody reads.
-// Messages that do not fit into the queue are dropped, and the lines among them counted.
+// Messages that do not Fit into the queue are dropped, and the lines among them counted.
 //
 // stderr is not made non-blocking instead: the mode belongs to the open file and not to the
 // descriptor, and other processes may share the file.
-type messenger struct {
+type Messenger struct {
 	out  *os.File
 	live bool // out is a terminal that can overwrite a line
 
@@ -46,7 +48,7 @@ type messenger struct {
 // message is one entry of the queue: a line, a log record, a live line or a flush.
 type message struct {
 	line    string       // to print; "" is none
-	log     slog.Handler // formats record into the messenger's text; nil: no record
+	log     slog.Handler // formats record into the Messenger's text; nil: no record
 	record  slog.Record
 	live    string        // to show as the live line; "" clears it
 	written chan struct{} // if not nil, closed when all messages before it are written
@@ -56,9 +58,9 @@ type message struct {
 const (
 	// queueSize is far more lines than a command prints in a row.
 	queueSize = 256
-	// logSize is how many lines of a server may wait: those of a second of its busiest
+	// LogSize is how many lines of a server may wait: those of a second of its busiest
 	// time, some 8 MB.
-	logSize = 16 << 10
+	LogSize = 16 << 10
 	// logDelay is for how long the lines of a busy log are collected, to be written together.
 	// Waking the writer for each line costs as much as answering a call, and delays the answer.
 	logDelay = 5 * time.Millisecond
@@ -69,29 +71,29 @@ const (
 	// flushTime bounds a flush. A flush only keeps the order of output, so it must not delay a
 	// command for long if nobody reads stderr.
 	flushTime = 100 * time.Millisecond
-	// closeTime is how long the end of the program waits for a busy reader of stderr, such as a
+	// CloseTime is how long the end of the program waits for a busy reader of stderr, such as a
 	// pager or a log collector.
-	closeTime = time.Second
+	CloseTime = time.Second
 )
 
-func newMessenger(out *os.File) *messenger {
-	return &messenger{
+func New(out *os.File) *Messenger {
+	return &Messenger{
 		out:     out,
-		live:    canRewrite(out),
+		live:    CanRewrite(out),
 		more:    make(chan struct{}, 1),
 		written: make(chan struct{}),
 		limit:   queueSize,
 	}
 }
 
-// say queues a line.
-func (m *messenger) say(line string) { m.send(message{line: line}) }
+// Say queues a line.
+func (m *Messenger) Say(line string) { m.send(message{line: line}) }
 
-// show queues a replacement of the live line; "" clears it.
-func (m *messenger) show(text string) { m.send(message{live: text}) }
+// Show queues a replacement of the live line; "" clears it.
+func (m *Messenger) Show(text string) { m.send(message{live: text}) }
 
-// flush waits until the queued messages are written, for flushTime at most.
-func (m *messenger) flush() {
+// Flush waits until the queued messages are written, for flushTime at most.
+func (m *Messenger) Flush() {
 	written := make(chan struct{})
 	m.send(message{written: written})
 	select {
@@ -100,20 +102,26 @@ func (m *messenger) flush() {
 	}
 }
 
-// close waits until the queued messages are written, for closeTime at most. Later messages are
+// Live reports whether stderr can show a live line.
+func (m *Messenger) Live() bool { return m.live }
+
+// Fits reports whether a live line is shown whole.
+func (m *Messenger) Fits(line string) bool { return Fit(line, m.out) == line }
+
+// Close waits until the queued messages are written, for CloseTime at most. Later messages are
 // not written.
-func (m *messenger) close() {
+func (m *Messenger) Close() {
 	m.end.Do(func() {
 		m.begin.Do(func() { close(m.written) }) // there was no message
 		m.send(message{last: true})
 		select {
 		case <-m.written:
-		case <-time.After(closeTime):
+		case <-time.After(CloseTime):
 		}
 	})
 }
 
-func (m *messenger) send(msg message) {
+func (m *Messenger) send(msg message) {
 	m.begin.Do(func() { m.writer.Go(m.write) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -123,7 +131,7 @@ func (m *messenger) send(msg message) {
 
 // sendLater queues a line of a log. On a busy log it is written together with the lines that
 // follow within logDelay.
-func (m *messenger) sendLater(msg *message) {
+func (m *Messenger) sendLater(msg *message) {
 	m.begin.Do(func() { m.writer.Go(m.write) })
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -140,7 +148,7 @@ func (m *messenger) sendLater(msg *message) {
 }
 
 // put queues msg, or drops it if there is no room. The caller holds m.mu.
-func (m *messenger) put(msg *message) {
+func (m *Messenger) put(msg *message) {
 	if len(m.queue)+m.writing >= m.limit && !msg.last {
 		if msg.isLine() {
 			m.dropped++
@@ -153,7 +161,7 @@ func (m *messenger) put(msg *message) {
 }
 
 // wake makes the writer look at the queue.
-func (m *messenger) wake() {
+func (m *Messenger) wake() {
 	select {
 	case m.more <- struct{}{}:
 	default:
@@ -162,7 +170,7 @@ func (m *messenger) wake() {
 
 // sayDropped queues a line that says how many lines were dropped since the last message.
 // The caller holds m.mu.
-func (m *messenger) sayDropped() {
+func (m *Messenger) sayDropped() {
 	if m.dropped == 0 {
 		return
 	}
@@ -178,7 +186,7 @@ func (m *messenger) sayDropped() {
 
 // next takes all messages off the queue, and leaves it room, an empty slice, to fill. It blocks
 // until there is a message.
-func (m *messenger) next(room []message) []message {
+func (m *Messenger) next(room []message) []message {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for {
@@ -202,7 +210,7 @@ func (m *messenger) next(room []message) []message {
 func (msg *message) isLine() bool { return msg.line != "" || msg.log != nil }
 
 // write writes the queued messages, up to the one that is marked last.
-func (m *messenger) write() {
+func (m *Messenger) write() {
 	defer close(m.written)
 	var room []message
 	for {
@@ -229,9 +237,9 @@ func (m *messenger) write() {
 }
 
 // writeAtOnce writes messages in one write. All but the last must be lines.
-func (m *messenger) writeAtOnce(messages []message) {
+func (m *Messenger) writeAtOnce(messages []message) {
 	if m.shown {
-		m.text.WriteString(eraseLine)
+		m.text.WriteString(EraseLine)
 	}
 	lines := 0
 	for i := range messages {
@@ -256,13 +264,13 @@ func (m *messenger) writeAtOnce(messages []message) {
 }
 
 // format appends the output of msg to m.text.
-func (m *messenger) format(msg *message) {
+func (m *Messenger) format(msg *message) {
 	switch {
 	case msg.line != "":
 		fmt.Fprintln(&m.text, msg.line)
 	case msg.log != nil:
 		msg.log.Handle(context.Background(), msg.record) // a buffer never fails
 	case msg.live != "":
-		m.text.WriteString(fit(msg.live, m.out))
+		m.text.WriteString(Fit(msg.live, m.out))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package console
 
 import "testing"
 
@@ -22,8 +22,8 @@ func TestCutToWidth(t *testing.T) {
 		{"waiting", 1, "waiting"},
 		{"", 80, ""},
 	} {
-		if got := cutToWidth(tt.text, tt.width); got != tt.want {
-			t.Errorf("cutToWidth(%q, %d) = %q, want %q", tt.text, tt.width, got, tt.want)
+		if got := CutToWidth(tt.text, tt.width); got != tt.want {
+			t.Errorf("CutToWidth(%q, %d) = %q, want %q", tt.text, tt.width, got, tt.want)
 		}
 	}
 }

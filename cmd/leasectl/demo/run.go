@@ -1,4 +1,4 @@
-package main
+package demo
 
 import (
 	"bufio"
@@ -30,10 +30,9 @@ import (
 // The first failure cancels ctx. From then on the methods do nothing, so that the acts of the demo
 // need not look.
 type demo struct {
-	app      *app
+	Options
 	ctx      context.Context
 	fail     context.CancelCauseFunc
-	speed    int
 	begun    time.Time
 	patience time.Duration // bounds each wait for something that is to happen
 
@@ -43,8 +42,8 @@ type demo struct {
 	client *proxyclient.Client
 
 	stopProxy func()       // blocks until it has stopped
-	sweep     func() error // blocks until dir is gone; else a leftError
-	jobs      map[string]*demoJob
+	sweep     func() error // blocks until dir is gone; else a LeftError
+	jobs      map[string]*job
 
 	writing sync.Mutex // a line at a time
 
@@ -53,25 +52,25 @@ type demo struct {
 	changed  chan struct{}  // closed when happened grows
 }
 
-// demoJob is a process that the demo started.
-type demoJob struct {
+// job is a process that the demo started.
+type job struct {
 	*child.Process
 	let    func()         // ends the input of its command, which lasts as long at least
 	output sync.WaitGroup // the reader of its output, which ends with the last process that can write
 }
 
 const (
-	// demoPatience is the patience of a demo: far more than anything takes.
-	demoPatience = 2 * time.Minute
-	// demoGrace is how long a job has to give its lease back when the demo ends.
-	demoGrace = 5 * time.Second
+	// patience is the patience of a demo: far more than anything takes.
+	patience = 2 * time.Minute
+	// grace is how long a job has to give its lease back when the demo ends.
+	grace = 5 * time.Second
 	// sweepTries and sweepPause bound the time in which killed jobs must be gone.
 	sweepTries, sweepPause = 100, 20 * time.Millisecond
 )
 
-// startDemo starts a proxy with pools. Call end afterwards.
-func (a *app) startDemo(ctx context.Context, speed int, pools []pool.Config) (*demo, error) {
-	d := a.newDemo(ctx, speed)
+// start starts a proxy with pools. Call end afterwards.
+func start(ctx context.Context, o Options, pools []pool.Config) (*demo, error) {
+	d := newDemo(ctx, o)
 	err := d.makeDir()
 	if err == nil {
 		err = d.serve(pools)
@@ -86,21 +85,21 @@ func (a *app) startDemo(ctx context.Context, speed int, pools []pool.Config) (*d
 }
 
 // newDemo makes a demo without a proxy and without a directory.
-func (a *app) newDemo(ctx context.Context, speed int) *demo {
-	d := &demo{app: a, speed: speed, begun: time.Now(), patience: demoPatience, jobs: make(map[string]*demoJob),
+func newDemo(ctx context.Context, o Options) *demo {
+	d := &demo{Options: o, begun: time.Now(), patience: patience, jobs: make(map[string]*job),
 		happened: make(map[string]int), changed: make(chan struct{}), stopProxy: func() {}, sweep: func() error { return nil }}
 	d.ctx, d.fail = context.WithCancelCause(ctx)
 	return d
 }
 
-// demoPrefix begins the names of the directories that a sweeper removes.
-const demoPrefix = "leasectl-demo-"
+// Prefix begins the names of the directories that a sweeper removes.
+const Prefix = "leasectl-demo-"
 
-// leftError is the directory of a demo that could not be removed. The sweeper has said why, unless it
+// LeftError is the directory of a demo that could not be removed. The sweeper has said why, unless it
 // was killed.
-type leftError string
+type LeftError string
 
-func (e leftError) Error() string { return "files of the demo may be left in " + string(e) }
+func (e LeftError) Error() string { return "files of the demo may be left in " + string(e) }
 
 // makeDir makes dir, once there is a process that will remove it.
 func (d *demo) makeDir() error {
@@ -108,7 +107,7 @@ func (d *demo) makeDir() error {
 	if err != nil {
 		return err
 	}
-	dir, err := filepath.Abs(filepath.Join(os.TempDir(), demoPrefix+rand.Text()))
+	dir, err := filepath.Abs(filepath.Join(os.TempDir(), Prefix+rand.Text()))
 	if err != nil {
 		return err
 	}
@@ -118,7 +117,7 @@ func (d *demo) makeDir() error {
 	}
 	defer r.Close()
 	sweeper, err := child.Start(child.Command{Path: self, Args: []string{"leasectl", "demo", "--sweep", dir},
-		Env: local.Environment("GORACE"), Dir: "/", Stdin: r, Stderr: d.app.stderr})
+		Env: local.Environment("GORACE"), Dir: "/", Stdin: r, Stderr: d.Stderr})
 	if err != nil {
 		alive.Close()
 		return err
@@ -126,7 +125,7 @@ func (d *demo) makeDir() error {
 	d.sweep = func() error {
 		alive.Close()
 		if status := sweeper.Wait(); status.ExitCode() != 0 {
-			return leftError(dir)
+			return LeftError(dir)
 		}
 		return nil
 	}
@@ -140,7 +139,7 @@ func (d *demo) serve(pools []pool.Config) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	server, err := proxyserver.New(proxyserver.Options{Pools: pools, Log: slog.New(demoLog{Handler: slog.DiscardHandler, demo: d}), Version: version()})
+	server, err := proxyserver.New(proxyserver.Options{Pools: pools, Log: slog.New(eventLog{Handler: slog.DiscardHandler, demo: d}), Version: d.Version})
 	if err != nil {
 		listener.Close()
 		return err
@@ -160,11 +159,11 @@ func (d *demo) serve(pools []pool.Config) error {
 	return nil
 }
 
-// end ends the jobs, then the proxy, and removes the files. Its error is a leftError.
+// end ends the jobs, then the proxy, and removes the files. Its error is a LeftError.
 func (d *demo) end() error {
 	d.fail(nil)
 	for _, job := range d.jobs {
-		job.Stop(syscall.SIGTERM, demoGrace)
+		job.Stop(syscall.SIGTERM, grace)
 	}
 	for _, job := range d.jobs {
 		job.let()
@@ -179,7 +178,7 @@ func (d *demo) end() error {
 }
 
 // scaled returns how long something takes that takes t at speed 1.
-func (d *demo) scaled(t time.Duration) time.Duration { return t / time.Duration(d.speed) }
+func (d *demo) scaled(t time.Duration) time.Duration { return t / time.Duration(d.Speed) }
 
 // argument returns a scaled time for a flag.
 func (d *demo) argument(t time.Duration) string { return leaseapi.Duration(d.scaled(t)).String() }
@@ -193,7 +192,7 @@ func (d *demo) print(format string, args ...any) {
 	if d.ctx.Err() != nil {
 		return
 	}
-	if err := d.app.print(format, args...); err != nil {
+	if err := d.Print(format, args...); err != nil {
 		d.fail(err)
 	}
 }
@@ -257,7 +256,7 @@ func (d *demo) run(args ...string) {
 }
 
 // startProgram starts this program, and writes its output behind who. It returns nil if that failed.
-func (d *demo) startProgram(who string, args []string) *demoJob {
+func (d *demo) startProgram(who string, args []string) *job {
 	if d.ctx.Err() != nil {
 		return nil
 	}
@@ -274,7 +273,7 @@ func (d *demo) startProgram(who string, args []string) *demoJob {
 		return nil
 	}
 	defer input.Close()
-	env := append(local.Environment("TMPDIR", "GORACE"), proxyVariable+"="+d.url, "LEASECTL_STATE_DIR="+filepath.Join(d.dir, who))
+	env := append(local.Environment("TMPDIR", "GORACE"), "LEASE_PROXY_SERVER_URL="+d.url, "LEASECTL_STATE_DIR="+filepath.Join(d.dir, who))
 	p, err := child.Start(child.Command{Path: d.self, Args: append([]string{"leasectl"}, args...), Env: env, Dir: d.dir,
 		Stdin: input, Stdout: w, Stderr: w, ParentDeath: syscall.SIGKILL})
 	if err != nil {
@@ -283,7 +282,7 @@ func (d *demo) startProgram(who string, args []string) *demoJob {
 		d.fail(err)
 		return nil
 	}
-	job := &demoJob{Process: p, let: sync.OnceFunc(func() { held.Close() })}
+	job := &job{Process: p, let: sync.OnceFunc(func() { held.Close() })}
 	job.output.Go(func() {
 		defer r.Close()
 		for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -389,13 +388,13 @@ func (d *demo) awaitConfirmed(job string) {
 				}
 			}
 		}
-		proxyclient.Sleep(ctx, demoPoll)
+		proxyclient.Sleep(ctx, poll)
 	}
 	d.lost(job + " to confirm its lease")
 }
 
-// demoPoll is how often awaitConfirmed asks. A job confirms its lease after a second.
-const demoPoll = 100 * time.Millisecond
+// poll is how often awaitConfirmed asks. A job confirms its lease after a second.
+const poll = 100 * time.Millisecond
 
 // note notes what the log of the proxy says, and writes what the jobs themselves do not say.
 func (d *demo) note(what, owner string, about map[string]string) {
@@ -412,17 +411,17 @@ func (d *demo) note(what, owner string, about map[string]string) {
 	d.changed = make(chan struct{})
 }
 
-// demoLog is the log of the demo's proxy.
-type demoLog struct {
+// eventLog is the log of the demo's proxy.
+type eventLog struct {
 	slog.Handler
 	demo *demo
 }
 
 // Enabled implements [slog.Handler].
-func (l demoLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (l eventLog) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 
 // Handle implements [slog.Handler].
-func (l demoLog) Handle(_ context.Context, r slog.Record) error {
+func (l eventLog) Handle(_ context.Context, r slog.Record) error {
 	about := make(map[string]string)
 	r.Attrs(func(a slog.Attr) bool {
 		about[a.Key] = a.Value.String()

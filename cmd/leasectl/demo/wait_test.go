@@ -1,8 +1,7 @@
-package main
+package demo
 
 import (
 	"context"
-	"os"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestDemoWaitsInVain(t *testing.T) {
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		d := newApp(os.Stdin, os.Stdout, os.Stderr).newDemo(ctx, 1)
+		d := newDemo(ctx, Options{Speed: 1, Print: func(string, ...any) error { return nil }})
 		defer d.end()
 		d.patience = 200 * time.Millisecond
 		err := d.serve([]pool.Config{{Type: "install", Units: 1}})
@@ -38,7 +37,7 @@ func TestDemoWaitsInVain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.jobs["job-1"] = &demoJob{Process: p, let: func() {}}
+		d.jobs["job-1"] = &job{Process: p, let: func() {}}
 		tt.wait(d)
 		if err := context.Cause(d.ctx); err == nil || err.Error() != tt.want {
 			t.Errorf("%v, want %s", err, tt.want)

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"os"
@@ -7,30 +7,30 @@ import (
 )
 
 const (
-	// eraseLine is carriage return and "erase in line" of ECMA-48, section 8.3.41.
-	eraseLine = "\r\x1b[K"
-	// homeAndClear are "cursor position" and "erase in display" of ECMA-48, sections 8.3.21 and
+	// EraseLine is carriage return and "erase in line" of ECMA-48, section 8.3.41.
+	EraseLine = "\r\x1b[K"
+	// HomeAndClear are "cursor position" and "erase in display" of ECMA-48, sections 8.3.21 and
 	// 8.3.39.
-	homeAndClear = "\x1b[H\x1b[J"
+	HomeAndClear = "\x1b[H\x1b[J"
 )
 
-// canRewrite tells whether out is a terminal that can overwrite a line.
-func canRewrite(out *os.File) bool {
+// CanRewrite tells whether out is a terminal that can overwrite a line.
+func CanRewrite(out *os.File) bool {
 	return term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// fit cuts text to the width of a terminal, since a line that wraps could not be overwritten.
-func fit(text string, terminal *os.File) string {
+// Fit cuts text to the width of a terminal, since a line that wraps could not be overwritten.
+func Fit(text string, terminal *os.File) string {
 	width, _, err := term.GetSize(int(terminal.Fd()))
 	if err != nil {
 		return text
 	}
-	return cutToWidth(text, width)
+	return CutToWidth(text, width)
 }
 
-// cutToWidth cuts text so that the cursor stays in a line of width columns. A width of 0 or 1
+// CutToWidth cuts text so that the cursor stays in a line of width columns. A width of 0 or 1
 // means that the width is unknown: then text stays whole.
-func cutToWidth(text string, width int) string {
+func CutToWidth(text string, width int) string {
 	if width <= 1 {
 		return text
 	}

@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"context"
@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// logHandler passes records to a messenger, which formats and writes them. So log lines and other
+// logHandler passes records to a Messenger, which formats and writes them. So log lines and other
 // messages keep their order, and neither waits for stderr.
 type logHandler struct {
 	slog.Handler // formats records
-	messages     *messenger
+	messages     *Messenger
 }
 
-// newLogHandler makes m the writer of a log. The handler that of makes determines the format, also
+// NewLogHandler makes m the writer of a log. The handler that of makes determines the format, also
 // of the line about dropped lines.
-func newLogHandler(m *messenger, of func(w io.Writer) slog.Handler) logHandler {
+func NewLogHandler(m *Messenger, of func(w io.Writer) slog.Handler) slog.Handler {
 	h := logHandler{of(&m.text), m}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.limit, m.log = logSize, h.Handler
+	m.limit, m.log = LogSize, h.Handler
 	m.late = time.AfterFunc(logDelay, m.wake)
 	return h
 }
@@ -41,8 +41,8 @@ func (h logHandler) WithGroup(name string) slog.Handler {
 	return logHandler{h.Handler.WithGroup(name), h.messages}
 }
 
-// droppedLines returns how many lines were dropped, or failed to be written, so far.
-func (m *messenger) droppedLines() int {
+// DroppedLines returns how many lines were dropped, or failed to be written, so far.
+func (m *Messenger) DroppedLines() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.lost
