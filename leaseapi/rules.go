@@ -17,7 +17,7 @@ import (
 // commas separate: it has 1 to [MaxName] bytes of UTF-8, without slash, comma,
 // white space, control character, or invisible one, such as those that turn the
 // direction of text. It is neither "." nor "..", and does not begin with "-", as
-// an option does.
+// an option does, nor with "::", and has no "##", as commands to CI systems have.
 //
 // U+FFFD is refused too: JSON decoding replaces invalid UTF-8 by it.
 func CheckName(name string) error {
@@ -31,6 +31,8 @@ func CheckName(name string) error {
 		return fmt.Errorf("name %q is a directory in every path", name)
 	case name[0] == '-':
 		return fmt.Errorf("name %q begins with a dash, as options do", name)
+	case strings.HasPrefix(name, "::"), strings.Contains(name, "##"):
+		return fmt.Errorf("name %q may be a command to a CI system: it has two # in a row, or begins with ::", Printable(name))
 	}
 	return nil
 }
@@ -181,7 +183,9 @@ func check(what, text string, most int, allowed func(rune) bool) error {
 }
 
 // Printable makes foreign text safe for one line of a terminal or a log: control and
-// invisible characters become spaces, and runs of white space become one space.
+// invisible characters become spaces, and runs of white space become one space. A space
+// comes between two number signs: GitHub's runner, Azure Pipelines and TeamCity take
+// ##[…], ##vso[…] and ##teamcity[…] for their commands wherever they stand in a line.
 func Printable(text string) string {
 	visible := func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -189,7 +193,11 @@ func Printable(text string) string {
 		}
 		return r
 	}
-	return strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(text, "?"))), " ")
+	text = strings.Join(strings.Fields(strings.Map(visible, strings.ToValidUTF8(text, "?"))), " ")
+	for strings.Contains(text, "##") {
+		text = strings.ReplaceAll(text, "##", "# #")
+	}
+	return text
 }
 
 // Clip returns the [Printable] form of text, cut to at most most bytes, and never

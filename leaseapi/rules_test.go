@@ -14,8 +14,8 @@ func TestRules(t *testing.T) {
 		bad   []string
 	}{
 		{"name", CheckName,
-			[]string{"a", "install-0", "us-east-1--quota-slice-01", "10.0.0.1", "...", ".a", "a-", "`id`", "ü", long},
-			[]string{"", ".", "..", "-", "-rf", "a,b", ",", "a\u202eb", "a\u2066", "a\u200eb", "a\u061c", "a\u200bb", "a\u2028b", " ", "a b", "a\tb", "a\n", "a/b", "..\x00", "a\x7f", "a\u0085", "a\u00a0b", "\xff", "\ufffd", long + "a"}},
+			[]string{"a", "install-0", "us-east-1--quota-slice-01", "10.0.0.1", "...", ".a", "a-", "`id`", "ü", "a#1", "a::b", long},
+			[]string{"", ".", "..", "-", "-rf", "a,b", ",", "a\u202eb", "a\u2066", "a\u200eb", "a\u061c", "a\u200bb", "a\u2028b", " ", "a b", "a\tb", "a\n", "a/b", "..\x00", "a\x7f", "a\u0085", "a\u00a0b", "\xff", "\ufffd", "a##[b]", "::b::", long + "a"}},
 		{"type", CheckType,
 			[]string{"install", "aws quota slice", "a/b", "ü", long},
 			[]string{"", "a\nb", "a\x1b[2J", "\xff", long + "a"}},
@@ -59,6 +59,7 @@ func TestPrintable(t *testing.T) {
 		{"a\u202eb", "a b"}, // right-to-left override
 		{"\u0085\u00a0 a \t b", "a b"},
 		{"\xff", "?"},
+		{"##vso[a b]c ####[d] #1 #\u200b#", "# #vso[a b]c # # # #[d] #1 # #"},
 	} {
 		if got := Printable(test.text); got != test.want {
 			t.Errorf("Printable(%q) = %q, want %q", test.text, got, test.want)

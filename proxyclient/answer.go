@@ -373,7 +373,7 @@ func shortLine(text string) string {
 // a pool may have two spaces in a row.
 func makePrintable(texts ...*string) {
 	for _, s := range texts {
-		if !utf8.ValidString(*s) || strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		if !utf8.ValidString(*s) || strings.Contains(*s, "##") || strings.ContainsFunc(*s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			*s = leaseapi.Printable(*s)
 		}
 	}

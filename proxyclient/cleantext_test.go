@@ -9,9 +9,14 @@ import (
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
-// All texts of the pools and of a request can be printed: none has a control character.
+// All texts of the pools and of a request can be printed: none has a control character, or may be a command to a CI system.
 func TestTextsOfListsArePrintable(t *testing.T) {
-	const text = "a\x1b[2J\u202e\u009bb\n"
+	for _, text := range []string{"a\x1b[2J\u202e\u009bb\n", "##vso[a]"} {
+		listsOfText(t, text)
+	}
+}
+
+func listsOfText(t *testing.T, text string) {
 	answers := map[string]any{leaseapi.PathPools: new(leaseapi.PoolsReply), leaseapi.PathRequests + "id": new(leaseapi.RequestReply)}
 	for _, a := range answers {
 		fillTexts(reflect.ValueOf(a).Elem(), text)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -183,7 +184,8 @@ func (a *app) printJSON(v any) error {
 	if err != nil {
 		return fmt.Errorf("encode the output: %w", err)
 	}
-	return a.print("%s\n", text)
+	// A file's text may be a command to a CI system, too: see [leaseapi.Printable].
+	return a.print("%s\n", bytes.ReplaceAll(text, []byte("##"), []byte(`#\u0023`)))
 }
 
 // emptyNotNull replaces nil with an empty list, so that JSON has [] and not null.

@@ -210,6 +210,9 @@ func row(columns ...string) string {
 	for i, c := range columns {
 		columns[i] = leaseapi.Printable(c)
 	}
+	if rest, command := strings.CutPrefix(columns[0], "::"); command { // as GitHub's at the beginning of a line
+		columns[0] = ": :" + rest
+	}
 	return strings.Join(columns, "\t")
 }
 
