@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/console"
 	"github.com/leasectl/leasectl/internal/holder"
@@ -184,8 +185,26 @@ func (a *app) printJSON(v any) error {
 	if err != nil {
 		return fmt.Errorf("encode the output: %w", err)
 	}
-	// A file's text may be a command to a CI system, too: see [leaseapi.Printable].
-	return a.print("%s\n", bytes.ReplaceAll(text, []byte("##"), []byte(`#\u0023`)))
+	return a.print("%s\n", plainJSON(text))
+}
+
+// plainJSON returns JSON in which what a file or a peer has put there stands as [leaseapi.Printable] wants it: as
+// escapes, since these are data.
+func plainJSON(text []byte) string {
+	var plain strings.Builder
+	for i, r := range string(text) {
+		switch {
+		case r == '#' && i > 0 && text[i-1] == '#':
+			plain.WriteString(`\u0023`)
+		case r == '\n' || unicode.IsPrint(r):
+			plain.WriteRune(r)
+		default:
+			for _, u := range utf16.Encode([]rune{r}) {
+				fmt.Fprintf(&plain, `\u%04x`, u)
+			}
+		}
+	}
+	return plain.String()
 }
 
 // emptyNotNull replaces nil with an empty list, so that JSON has [] and not null.

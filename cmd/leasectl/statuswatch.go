@@ -228,7 +228,7 @@ func (w *statusWatch) print(c change, at time.Time) error {
 		if err != nil {
 			return fmt.Errorf("encode the output: %w", err)
 		}
-		return w.app.print("%s\n", text)
+		return w.app.print("%s\n", plainJSON(text))
 	}
 	var text strings.Builder
 	for i, line := range c.lines {
