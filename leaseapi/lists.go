@@ -8,7 +8,8 @@ import "fmt"
 const mostElements = MaxBody / 50
 
 // CheckLists refuses JSON whose lists have so many elements that decoding it would take many times its size. Texts in
-// a list of names do not count: they take little more than their bytes. JSON that is not valid may pass.
+// the list names or released of the whole do not count: they take little more than their bytes. JSON that is not valid
+// may pass.
 func CheckLists(text []byte) error {
 	if len(text) <= 2*mostElements { // as nearly always; an element and its comma have 2 bytes
 		return nil
@@ -34,7 +35,7 @@ func elementsIn(text []byte) (n int) {
 			}
 			last = text[begin:min(i, len(text))]
 		case '{', '[':
-			if n++; c == '[' && (string(last) == "names" || string(last) == "released") {
+			if n++; c == '[' && len(open) == 1 && (string(last) == "names" || string(last) == "released") {
 				c = 'n'
 			}
 			open = append(open, c)

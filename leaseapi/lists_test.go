@@ -19,6 +19,7 @@ func TestCheckLists(t *testing.T) {
 		"texts":              {`{"pools":[` + many(`""`) + `]}`, true},
 		"in another list":    {`{"pools":[{"names":["a"],"leases":[` + many(`0`) + `]}]}`, true},
 		"a text like a list": {`{"names":["\"released"],"leases":[` + many(`0`) + `]}`, true},
+		"texts as names":     {`{"pools":[{"names":[` + many(`""`) + `]}]}`, true},
 		"numbers as names":   {`{"names":[` + many(`0`) + `]}`, true},
 		"short lists":        {`{"pools":[` + many(`{"leases":[0]}`) + `]}`, true},
 		"names":              {`{"request_id":"R","names":[` + many(`"install-0"`) + `]}`, false},

@@ -41,7 +41,7 @@ func (c *Client) health(ctx context.Context, p *patience) (h leaseapi.Health, er
 const (
 	maxPages    = 1000
 	maxPaged    = 64 << 20 // bytes of all pages
-	leastListed = 300      // bytes that a pool, lease or waiter counts for: about what our server writes, and takes in memory
+	leastListed = 300      // bytes that a pool, lease, waiter, … counts for: about what our server writes, and takes in memory
 )
 
 // Pools returns the state of all pools. It reads them in pages, each of its own moment. The
@@ -78,7 +78,7 @@ func (c *Client) Overview(ctx context.Context, typ string) (leaseapi.PoolsReply,
 		}
 		listed := len(r.Pools)
 		for _, p := range r.Pools {
-			listed += len(p.Names) + len(p.Leases) + len(p.Waiters)
+			listed += len(p.Names) + len(p.Leases) + len(p.Waiters) + len(p.Reservations) + len(p.Tally)
 		}
 		if size += max(n, listed*leastListed); size > maxPaged {
 			break

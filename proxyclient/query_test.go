@@ -152,13 +152,13 @@ func TestErrors(t *testing.T) {
 // after maxPages at a server that always has another page: a part of the pools would say
 // that nobody holds the leases of the rest.
 func TestPoolsInPages(t *testing.T) {
-	endless, large := false, ""
+	endless, large := false, `"waiting":1`
 	asked := 0
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		switch after := r.URL.Query().Get("after"); {
 		case endless:
-			fmt.Fprintf(w, `{"pools":[{"type":"t%d","paused":"%s"}],"next":"n"}`, asked, large)
+			fmt.Fprintf(w, `{"pools":[{"type":"t%d",%s}],"next":"n"}`, asked, large)
 		case after == "":
 			io.WriteString(w, `{"pools":[{"type":"a"},{"type":"b","leases":[{"name":"b-0"}]}],"next":"1.2 &b"}`)
 		case after == "1.2 &b":
@@ -181,9 +181,15 @@ func TestPoolsInPages(t *testing.T) {
 	if pools, err := c.Pools(t.Context()); err == nil || len(pools) != 0 || asked != maxPages {
 		t.Errorf("%d pools in %d pages, %v", len(pools), asked, err)
 	}
-	large, asked = strings.Repeat("x", 1<<19), 0 // few pages, and much in each
+	large, asked = `"paused":"`+strings.Repeat("x", 1<<19)+`"`, 0 // few pages, and much in each
 	if pools, err := c.Pools(t.Context()); err == nil || len(pools) != 0 || asked != maxPaged>>19 {
 		t.Errorf("%d pools in %d large pages, %v", len(pools), asked, err)
+	}
+	for _, list := range []string{"names", "leases", "waiters", "reservations", "tally"} { // of nothings, which take memory all the same
+		large, asked = `"`+list+`":[`+strings.Repeat("{},", 9_999)+`{}]`, 0
+		if pools, err := c.Pools(t.Context()); err == nil || len(pools) != 0 || asked > 1+maxPaged/(10_000*leastListed) {
+			t.Errorf("%d pools in %d pages of %s, %v", len(pools), asked, list, err)
+		}
 	}
 }
 
