@@ -300,7 +300,8 @@ const historySize = 64
 // history is how long the last leases of a pool were held.
 type history struct {
 	holds [historySize]time.Duration
-	count int // how many were added, over all time
+	count int           // how many were added, over all time
+	usual time.Duration // of the pool's [Config], which counts until one is added; zero: not said
 
 	typical, longest time.Duration // as of spread; both zero: not known, or to be found out anew
 }
@@ -311,13 +312,16 @@ func (h *history) add(hold time.Duration) {
 	h.typical, h.longest = 0, 0
 }
 
-// known reports whether there was any lease.
-func (h *history) known() bool { return h.count > 0 }
+// known reports whether there was any lease, or the configuration says how long one is held.
+func (h *history) known() bool { return h.count > 0 || h.usual > 0 }
 
 // spread returns the median hold, and the longest with an eighth added: leases
 // that are all held for the same time still vary by a little.
 func (h *history) spread() (typical, longest time.Duration) {
-	if h.longest == 0 && h.known() {
+	if h.count == 0 {
+		return h.usual, later(h.usual, h.usual/8)
+	}
+	if h.longest == 0 {
 		sorted := slices.Sorted(slices.Values(h.holds[:min(h.count, historySize)]))
 		most := sorted[len(sorted)-1]
 		h.typical, h.longest = sorted[len(sorted)/2], later(most, most/8)

@@ -51,6 +51,24 @@ func TestEstimateFalls(t *testing.T) {
 	}
 }
 
+// Until a lease has ended, the configuration says how long one is usually held. No lease is overdue by that.
+func TestEstimateByConfiguration(t *testing.T) {
+	set := with(t, Config{Type: "t", Names: numbered("t", 1), Hold: 80 * s})
+	firm(t, set, 0, "x", "t-0")
+	must(t, set, 0, req("w"))
+	if got := estimates(set, 20*s, "w"); got != [2]time.Duration{60 * s, 70 * s} {
+		t.Errorf("%v", got)
+	}
+	if p, _ := set.Pool(20*s, "t", Part{}); p.LongestHold != 0 {
+		t.Errorf("a lease is overdue after %v", p.LongestHold)
+	}
+	set.Release(24*s, Ref{Name: "t-0"}, 0)
+	must(t, set, 24*s, req("v"))
+	if got := estimates(set, 24*s, "v"); got != [2]time.Duration{24 * s, 27 * s} {
+		t.Errorf("after a lease of 24 s: %v", got)
+	}
+}
+
 // A waiter further behind also waits for the leases of the waiters ahead of it.
 func TestEstimateByPlace(t *testing.T) {
 	set, start := heldBefore(t, 2, 60*s, 60*s)

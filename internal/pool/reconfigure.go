@@ -59,6 +59,7 @@ func (g *ledger) configure(configs []Config) {
 		p.Config, p.retired = c.withDefaults(), false
 		p.Names = slices.Clone(c.Names) // the next configure reads them
 		p.limit.configure(p.Config)
+		p.outlook.past.usual = p.Hold
 		pools = append(pools, p)
 		for _, name := range p.Names {
 			g.slot(name).pool = p

@@ -324,7 +324,9 @@ func (s *Set) Pool(now time.Duration, typ string, part Part) (PoolStatus, bool) 
 		return PoolStatus{}, false
 	}
 	st := s.totals(p)
-	_, st.LongestHold = p.outlook.past.spread()
+	if p.outlook.past.count > 0 {
+		_, st.LongestHold = p.outlook.past.spread()
+	}
 	st.Leases = s.Leases(now, typ, part.AfterGeneration, part.Leases)
 	st.Waiters = s.waiters(p, part.AfterPlace, part.Waiters)
 	return st, true
