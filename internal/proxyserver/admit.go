@@ -102,6 +102,7 @@ func (h *handler) known(caller string, w http.ResponseWriter, r *http.Request) e
 // answered notes that r was answered. If its connection is closed now, which may take a while, it may be
 // closed for another one.
 func (h *handler) answered(w *answerWriter, r *http.Request) {
+	w.giveBackTurn()
 	h.calls.end(w.caller)
 	h.answers.giveBack(w.caller, w.room)
 	giveBackBody(r)

@@ -22,15 +22,17 @@ type answerWriter struct {
 	call    string        // id of the call; empty: none
 	storeID func() string // empty: not known yet
 	begun   bool
-	caller  string    // id of the caller whose call counts; empty: of none
-	room    int64     // bytes of the answer that count among the large ones
-	writeBy time.Time // by when the answer must be read, if a handler said so; else zero
+	caller  string     // id of the caller whose call counts; empty: of none
+	room    int64      // bytes of the answer that count among the large ones
+	writeBy time.Time  // by when the answer must be read, if a handler said so; else zero
+	large   *turnstile // of calls with large bodies
+	endTurn func()     // nil: the call has no turn
 }
 
 // newAnswerWriter returns a writer for one answer. Nothing bounds the time until the answer
 // begins: net/http has removed the write deadline of the answer before.
 func (h *handler) newAnswerWriter(rw http.ResponseWriter, r *http.Request) *answerWriter {
-	w := &answerWriter{ResponseWriter: rw, storeID: h.storeID}
+	w := &answerWriter{ResponseWriter: rw, storeID: h.storeID, large: &h.large}
 	if id := r.Header.Get(leaseapi.HeaderCall); leaseapi.CheckRequestID(id) == nil {
 		w.call = id
 	}
@@ -54,6 +56,7 @@ func (w *answerWriter) begin() {
 		return
 	}
 	w.begun = true
+	w.giveBackTurn()
 	w.Header().Set(leaseapi.HeaderWire, strconv.Itoa(leaseapi.Wire))
 	if id := w.storeID(); id != "" {
 		w.Header().Set(leaseapi.HeaderStore, id) // not earlier, so that a waiter keeps no header
@@ -63,6 +66,21 @@ func (w *answerWriter) begin() {
 	}
 	if least := time.Now().Add(writeTime); w.writeBy.Before(least) {
 		w.SetWriteDeadline(least)
+	}
+}
+
+// takeTurn waits for the turn of a call with a large body, until its answer begins. What is decoded from a body, and its answer,
+// take up to forty times its size while they are made.
+func takeTurn(w http.ResponseWriter, body []byte) {
+	if a, ok := w.(*answerWriter); ok && len(body) > usualBody {
+		a.endTurn = a.large.take(a.caller)
+	}
+}
+
+func (w *answerWriter) giveBackTurn() {
+	if w.endTurn != nil {
+		w.endTurn()
+		w.endTurn = nil
 	}
 }
 

@@ -102,6 +102,45 @@ func TestMemoryOfBodies(t *testing.T) {
 	})
 }
 
+// One large body is decoded at a time, and small ones meanwhile. Who does not read the answer keeps no turn.
+func TestLargeBodiesTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p, red, blue, _ := startWithTokens(t, Options{Pools: []pool.Config{quota(1)}})
+		large := &p.server.handler.large
+		body := `{"leases":[` + strings.Repeat(" ", usualBody) + `]}`
+		end := large.take("another")
+		done := make(chan int, 1)
+		go func() { done <- red.do("POST", leaseapi.PathRelease, body).status }()
+		synctest.Wait()
+		select {
+		case status := <-done:
+			t.Fatalf("it has no turn, and was answered: %d", status)
+		default:
+		}
+		if r := blue.do("POST", leaseapi.PathRelease, `{"leases":[]}`); r.status != 200 {
+			t.Errorf("a small body: %d %s", r.status, r.body)
+		}
+		end()
+		if status := <-done; status != 200 {
+			t.Errorf("in its turn: %d", status)
+		}
+		unread, err := p.pipes.dial(t.Context(), "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(unread, "POST %s HTTP/1.1\r\nHost: pipe\r\nAuthorization: Bearer r-token-0123456789\r\nContent-Length: %d\r\n\r\n%s", leaseapi.PathRelease, len(body), body)
+		synctest.Wait()
+		if r := blue.do("POST", leaseapi.PathRelease, body); r.status != 200 {
+			t.Errorf("while an answer is not read: %d %s", r.status, r.body)
+		}
+		unread.Close()
+		synctest.Wait()
+		if large.taken {
+			t.Error("somebody has a turn, and no call is under way")
+		}
+	})
+}
+
 // A request for many leases takes part of the memory for large bodies while it is decided, and not while it
 // waits: of a counted pool there are always more.
 func TestMemoryOfManyLeases(t *testing.T) {

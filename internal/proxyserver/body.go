@@ -93,6 +93,7 @@ func readJSON(w http.ResponseWriter, r *http.Request, req any, check func() erro
 	if !ok {
 		return false
 	}
+	takeTurn(w, body)
 	err := checkSize(body)
 	if err != nil {
 		badRequest(w, err)

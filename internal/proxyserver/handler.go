@@ -31,6 +31,7 @@ type handler struct {
 	answers  budget // of large answers
 	acquires acquires
 	calls    calls
+	large    turnstile // of calls with large bodies
 	warnings warnings
 	ui       *ui.UI
 

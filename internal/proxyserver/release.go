@@ -21,6 +21,7 @@ func (h *handler) serveRelease(c caller, w http.ResponseWriter, r *http.Request)
 	if !ok {
 		return
 	}
+	takeTurn(w, body)
 	if err := checkSize(body); err != nil {
 		badRequest(w, err)
 		return

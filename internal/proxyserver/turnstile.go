@@ -22,8 +22,9 @@ func (q *acquireRequest) isDear(set *pool.Set, replaced int) bool {
 	return false
 }
 
-// turnstile lets one dear call at a time stand before the lock of the pools: one that passes over many leases. The
-// callers that have any take turns, so the others wait for one such call, however many a caller makes.
+// turnstile lets one dear call at a time go on. The callers that have any take turns, so that others wait for one such
+// call, however many a caller makes. One stands before the lock of the pools, for calls that pass over many leases, another
+// before the decoding of large bodies.
 type turnstile struct {
 	mu      sync.Mutex
 	taken   bool
