@@ -5,20 +5,50 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/internal/proxyserver/store/etcd/etcdtest"
+	"github.com/leasectl/leasectl/internal/proxyserver/store/postgres/pgtest"
 	"github.com/leasectl/leasectl/proxyclient"
 )
 
-// A leader dies, and at once somebody gives back what alice took on the same machine: with her other token it ends, with
-// that of carol, who does not see her pool, it stays, and so do its traces: alice gives it back afterwards. It is what
-// TestLeasesOfOtherCallers asserts with one server.
+// A leader dies, or stands still and goes on when another leads, and at once somebody gives back what alice took on the
+// same machine: with her other token it ends, with that of carol, who does not see her pool, it stays, and so do its
+// traces: alice gives it back afterwards. It is what TestLeasesOfOtherCallers asserts with one server.
 func TestFailoverOfOtherCallers(t *testing.T) {
 	t.Parallel()
+	t.Run("etcd, the leader is killed", func(t *testing.T) {
+		t.Parallel()
+		testFailoverOfOtherCallers(t, onEtcd(etcdtest.Start(t, 1)), func(_ *replicas, leader *replica) { leader.kill() })
+	})
+	t.Run("PostgreSQL, the leader stands still", func(t *testing.T) {
+		t.Parallel()
+		testFailoverOfOtherCallers(t, onPostgres(pgtest.Start(t)), func(r *replicas, leader *replica) {
+			leader.signal(syscall.SIGSTOP)
+			var going sync.WaitGroup
+			going.Go(func() {
+				for end := time.Now().Add(clitest.Patience); !r.othersLead(leader) && time.Now().Before(end); {
+					time.Sleep(5 * time.Millisecond)
+				}
+				leader.signal(syscall.SIGCONT) // it has requests to answer that came meanwhile
+			})
+			t.Cleanup(going.Wait)
+		})
+	})
+}
+
+// othersLead tells whether another server than one leads.
+func (r *replicas) othersLead(one *replica) bool {
+	return slices.ContainsFunc(r.servers, func(s *replica) bool { return s != one && s.leads() })
+}
+
+func testFailoverOfOtherCallers(t *testing.T, data sharedData, fail func(r *replicas, leader *replica)) {
 	const killed = `leasectl exec --type $T --parent-death KILL --handle h -- sh -c '"$LEASECTL" renew --handle "$LEASECTL_HANDLE" && kill -KILL $PPID; exec sleep 100' 2>/dev/null; true`
 	ops := []struct {
 		name, take, act, settle string
@@ -41,7 +71,7 @@ func TestFailoverOfOtherCallers(t *testing.T) {
 			serve = append(serve, "--pool", fmt.Sprintf("t%d-%s=1", op, token))
 		}
 	}
-	r := startReplicas(t, w.Program, onEtcd(etcdtest.Start(t, 1)), 1, serve...)
+	r := startReplicas(t, w.Program, data, 1, serve...)
 	first := r.leader()
 	client, err := proxyclient.New(proxyclient.Options{URL: r.list(), TokenFile: w.Path("alice.token")})
 	if err != nil {
@@ -84,7 +114,7 @@ func TestFailoverOfOtherCallers(t *testing.T) {
 			t.Errorf("%s: alice: %d\n%s", ops[op].name, code, said)
 		}
 	})
-	first.kill()
+	fail(r, first)
 	each(func(op int, token, typ string) {
 		ends, o := token == "alice-2", ops[op]
 		code, said := run(token, typ, o.act)
