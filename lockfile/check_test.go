@@ -38,7 +38,7 @@ var (
 		"shared": {sharedDoc{format, SharedRecord{Name: "n", Boot: "b", Space: "s", Rounds: []Round{{
 			ID: "N", State: RoundHeld, By: 1, Handle: "/h", Type: "t", Count: 1, Items: new(1), Proxy: "http://p", Owner: "o", Token: "k", TokenFile: "/t",
 			TTL: 1, MaxUses: 1, Bound: 1, MaxAge: 1, Leases: checkLeased, Adapter: "d", Units: 1, Unit: "u", RequestID: "R", Taker: checkTaker, Store: "s", Granted: 1, Since: checkAt, ExpiresAt: 1, EndsAt: 1,
-			Uses: 1, Users: []int{1}, RenewedAt: 1, RenewEvery: 1, Deadline: 1, Lingers: true, Lost: "l", Peak: &leaseapi.Peak{Bytes: 1, Source: "s"},
+			Uses: 1, Users: []int{1}, RenewedAt: 1, RenewEvery: 1, Deadline: 1, ReleaseAt: checkAt, Lingers: true, Lost: "l", Peak: &leaseapi.Peak{Bytes: 1, Source: "s"},
 			Service: &Service{Command: "c", Ready: "r", Timeout: 1, Grace: 1, Group: 2, Since: checkAt, Variables: []string{"v"}, Over: "o", Said: []string{"s"}, LastsUntil: 1},
 		}}}}},
 	}

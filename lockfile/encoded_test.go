@@ -49,7 +49,7 @@ var fileFields = map[string]string{
 	"shared": "boot format name rounds rounds.adapter rounds.bound rounds.by rounds.count rounds.deadline_ns rounds.ends_at_ns " +
 		"rounds.expires_at_ns rounds.granted_ns rounds.handle rounds.id rounds.items rounds.leases rounds.leases.generation " +
 		"rounds.leases.name rounds.leases.type rounds.lingers rounds.lost rounds.max_age_ns rounds.max_uses rounds.owner rounds.peak " +
-		"rounds.peak.bytes rounds.peak.source rounds.proxy rounds.renew_every_ns rounds.renewed_at_ns rounds.request_id " +
+		"rounds.peak.bytes rounds.peak.source rounds.proxy rounds.release_at rounds.renew_every_ns rounds.renewed_at_ns rounds.request_id " +
 		"rounds.service rounds.service.command rounds.service.grace_ns rounds.service.group rounds.service.lasts_until_ns " +
 		"rounds.service.over rounds.service.ready rounds.service.said rounds.service.since rounds.service.timeout_ns " +
 		"rounds.service.variables rounds.since rounds.state rounds.store rounds.taker rounds.taker.issuer rounds.taker.name rounds.token rounds.token_file rounds.ttl_ns rounds.type rounds.unit rounds.units rounds.users " +

@@ -68,6 +68,7 @@ type Round struct {
 	RenewedAt  time.Duration `json:"renewed_at_ns,omitempty"`
 	RenewEvery time.Duration `json:"renew_every_ns,omitempty"` // a length
 	Deadline   time.Duration `json:"deadline_ns,omitempty"`    // when the lease ends unless it is renewed; zero: never
+	ReleaseAt  time.Time     `json:"release_at,omitzero"`      // when the proxy releases the lease late, as the last renewal says; zero: it does not
 	Lingers    bool          `json:"lingers,omitempty"`        // its last user left the lease to end at Deadline
 	Lost       string        `json:"lost,omitempty"`           // why the lease is lost; "": it is not
 

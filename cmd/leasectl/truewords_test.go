@@ -71,16 +71,17 @@ func TestSlowServerIsNotFull(t *testing.T) {
 	w.Await("nothing to be held", func() bool { return len(w.Pool("one").Leases) == 0 })
 }
 
-// A late release through the handle of a shared lease stops its commands, whenever it is asked for, and with
+// A late release of a shared lease stops its commands, whenever and from wherever it is asked for, and with
 // the true reason.
 func TestLateReleaseOfSharedLease(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]string{"at once": "true", "after a renewal": "until test -e go; do sleep 0.02; done"} {
+	const release, confirmed = `"$0" release --handle "$LEASECTL_HANDLE" --delay 3s --detach; `, `until test -e go; do sleep 0.02; done; `
+	for name, script := range map[string]string{"at once": release, "after a renewal": confirmed + release, "elsewhere": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, clitest.Build(t, ""), "one=1")
-			cmd := w.Command("exec", "--type", "one", "--shared", "build", "--grace-period", "1s", "--", "sh", "-c",
-				before+"; '"+w.Program+"' release --handle \"$LEASECTL_HANDLE\" --delay 3s --detach; exec sleep 600")
+			cmd := w.Command("exec", "--type", "one", "--shared", "build", "--grace-period", "1s", "--ttl", "10s", "--", "sh", "-c",
+				script+"exec sleep 600", w.Program)
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			if err := cmd.Start(); err != nil {
@@ -91,8 +92,15 @@ func TestLateReleaseOfSharedLease(t *testing.T) {
 				return len(leases) == 1 && !leases[0].Provisional
 			})
 			touch(t, w.Path("go"))
+			if script == "" { // the next renewal tells
+				elsewhere := w.Command("release", "--names", "one-0", "--owner", w.Pool("one").Leases[0].Owner, "--delay", "8s", "--detach")
+				elsewhere.Env = append(elsewhere.Env, "LEASECTL_STATE_DIR="+w.Path("elsewhere"))
+				if out, err := elsewhere.CombinedOutput(); err != nil {
+					t.Errorf("%v\n%s", err, out)
+				}
+			}
 			code := clitest.ExitCode(cmd.Wait())
-			if code != exitLost || !regexp.MustCompile(`lease lost: released late through its handle, at [0-9:]+: stopping the command`).MatchString(stderr.String()) {
+			if code != exitLost || !regexp.MustCompile(`lease lost: released late, at [0-9:]+: stopping the command`).MatchString(stderr.String()) {
 				t.Errorf("exit code %d\n%s", code, &stderr)
 			}
 		})

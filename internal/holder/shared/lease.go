@@ -173,23 +173,20 @@ func givenBack(r *lockfile.Round) bool {
 // handle.
 var errGivenBack = fmt.Errorf("%w: given back through its handle", proxyclient.ErrLost)
 
-// errReleaseDue: the users must stop their use of a shared lease, whose handle somebody has released late.
+// errReleaseDue: the users must stop their use of a shared lease that somebody has released late.
 func errReleaseDue(at time.Time) error {
-	return fmt.Errorf("%w: released late through its handle, at %s", proxyclient.ErrLost, at.Local().Format(time.TimeOnly))
+	return fmt.Errorf("%w: released late, at %s", proxyclient.ErrLost, at.Local().Format(time.TimeOnly))
 }
 
-// releaseDue returns when the proxy releases the lease of a round, since somebody asked for it through its handle;
-// zero: it does not.
+// releaseDue returns when the proxy releases the lease of a round, since somebody asked for it, as its handle
+// or the last renewal says; zero: it does not.
 func releaseDue(r *lockfile.Round) time.Time {
-	handle, err := holder.OpenHandle(r.Handle)
-	if err != nil {
-		return time.Time{}
+	if handle, err := holder.OpenHandle(r.Handle); err == nil {
+		if now, err := handle.Read(); err == nil && now.RequestID == r.RequestID && !now.ReleaseAt.IsZero() {
+			return now.ReleaseAt
+		}
 	}
-	now, err := handle.Read()
-	if err != nil || now.RequestID != r.RequestID {
-		return time.Time{}
-	}
-	return now.ReleaseAt
+	return r.ReleaseAt
 }
 
 // roundLoss returns why the users of a round have lost its lease; nil if they have not. It does

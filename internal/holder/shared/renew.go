@@ -232,7 +232,10 @@ func (l lease) renew(ctx context.Context, r lockfile.Round, ttl time.Duration) e
 			now.Lost = lost.Error()
 		case renewal.Asked.SinceBoot() > now.RenewedAt || now.State == lockfile.RoundRenewing:
 			now.RenewedAt, now.RenewEvery = renewal.Asked.SinceBoot(), renewal.RenewEvery
-			now.Deadline = renewal.Deadline.SinceBoot()
+			now.Deadline, now.ReleaseAt = renewal.Deadline.SinceBoot(), time.Time{}
+			if renewal.Deadline.Sub(renewal.Asked) < renewal.TTL {
+				now.ReleaseAt = time.Now().Add(proxyclient.Until(renewal.Deadline)).Round(0)
+			}
 		}
 		return nil
 	})

@@ -198,6 +198,7 @@ func (u *part) leaveService(ctx context.Context, left leftRound) (released []str
 		u.h.Reporter.Notef("%s lingers with its service for %s", strings.Join(left.round.Names(), ", "), leaseapi.Duration(u.options.Linger))
 		return nil, nil
 	}
+	ended := u.leaseEnded(left.round) // looked at before the keeper removes the handle
 	u.h.Keepers.Wake(left.round.ID)
 	ctx, cancel := cleanup.Within(ctx, left.round.Service.Grace+cleanup.Timeout)
 	defer cancel()
@@ -211,7 +212,7 @@ func (u *part) leaveService(ctx context.Context, left leftRound) (released []str
 	case !gone: // its keeper was killed, or could not give the lease back
 		released, _, err = u.releaseRound(ctx, left.round.ID)
 		return released, err
-	case left.round.Lost != "" || left.round.Over(u.now()):
+	case ended || left.round.Over(u.now()):
 		return nil, nil
 	}
 	return left.round.Names(), nil
