@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/leasectl/leasectl/leaseapi"
@@ -175,6 +176,20 @@ type Heartbeat struct {
 	OnRetry func(error)
 }
 
+// Forget makes h ready for another Run after one that ended with e, for a caller that goes on with what is left of
+// its leases, none perhaps: a proxy that was down all the time may still know them, and the leases that e does not name
+// may be held. If e is about a delayed release, which may not be of all that it names, Forget blocks until that is due, or ctx ends.
+func (h *Heartbeat) Forget(ctx context.Context, e *LostError) error {
+	h.Deadline = Instant{} // not known
+	if len(e.Lost) > 0 && !e.Deadline.IsZero() {
+		return Sleep(ctx, max(time.Second, Until(e.Deadline)))
+	}
+	h.Leases = slices.DeleteFunc(slices.Clone(h.Leases), func(l leaseapi.Lease) bool {
+		return slices.ContainsFunc(e.Lost, func(lost leaseapi.Lost) bool { return contains([]leaseapi.Lease{l}, lost.Lease) })
+	})
+	return nil
+}
+
 // Run renews at once, which confirms a grant, and then at the interval RenewEvery of
 // each [Renewal], or sooner after a failed renewal. It blocks until
 //
@@ -187,12 +202,9 @@ type Heartbeat struct {
 //     that names all leases, and when it is due.
 //
 // Leases that a LostError does not name may still be held: the caller releases
-// them, or they end with their TTL.
+// them, or they end with their TTL, or [Heartbeat.Forget] goes on with them.
 //
 // After a suspend or a stop of the process Run checks the deadline before it renews.
-//
-// A caller that goes on with a lost lease can Run again with a zero Deadline:
-// a proxy that was down all the time may still know the lease.
 func (h *Heartbeat) Run(ctx context.Context) error {
 	if err := renewable(h.Leases); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -200,4 +202,41 @@ func (r *endedExec) start(args ...string) {
 func (r *endedExec) await(what string, so func() bool) {
 	r.w.T.Helper()
 	clitest.Await(r.w.T, &r.stderr, r.name+": "+what, so)
+}
+
+// An operator takes one of several leases away. Its exec says so and, with --optional, goes on under the others,
+// as the keeper of an acquire does: they are renewed.
+func TestOneLostLeaseOfSeveral(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, clitest.Build(t, ""), "exec=2", "keeper=2")
+	r := &endedExec{w: w, name: "exec", env: w.Env, ended: make(chan int, 1)}
+	r.start("exec", "--type", "exec", "--count", "2", "--ttl", "10s", "--optional", "--", "sh", "-c", "until test -e go; do sleep 0.02; done")
+	owner, end := w.Owner()
+	w.Run(0, "acquire", "--type", "keeper", "--count", "2", "--ttl", "10s", "--owner-pid", strconv.Itoa(owner))
+	kinds := []string{"exec", "keeper"}
+	ends := make(map[string]time.Time) // of the lease that is left, when the other was broken
+	for _, kind := range kinds {
+		r.await("the leases of "+kind, func() bool {
+			leases := w.Pool(kind).Leases
+			return len(leases) == 2 && !leases[1].Provisional
+		})
+		ends[kind] = w.Pool(kind).Leases[1].ExpiresAt
+		w.Run(0, "break", kind+"-0", "--now", "--reason", "test")
+	}
+	for _, kind := range kinds {
+		r.await("two renewals of what is left of "+kind, func() bool {
+			leases := w.Pool(kind).Leases
+			return len(leases) == 0 || leases[0].ExpiresAt.After(ends[kind].Add(8*time.Second))
+		})
+		if len(w.Pool(kind).Leases) != 1 {
+			t.Errorf("%s has lost all leases", kind)
+		}
+	}
+	end()
+	touch(t, w.Path("go"))
+	const want = `lease lost: "exec-0" (broken: test): the command goes on without it`
+	if code := <-r.ended; code != 0 || strings.Count(r.stderr.String(), "lease lost") != 1 || !strings.Contains(r.stderr.String(), want) {
+		t.Errorf("exit code %d\n%s", code, &r.stderr)
+	}
+	w.Await("all to be given back", func() bool { return w.Pool("exec").InUse+w.Pool("keeper").InUse == 0 })
 }

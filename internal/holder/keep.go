@@ -81,8 +81,8 @@ func KeepWith(ctx context.Context, after time.Duration, run func(ctx context.Con
 	}
 }
 
-// keepAlive renews the lease, and returns when ctx ends. After a loss it goes on as long as the
-// proxy may still know the lease.
+// keepAlive renews the lease, and returns when ctx ends. After a loss it goes on with what the proxy may
+// still know: the command may go on, too.
 func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(error)) {
 	defer func() { <-ctx.Done() }()
 	if l.grant.Capabilities != proxyclient.Ours {
@@ -101,7 +101,8 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 			l.h.Reporter.Debugf("renewed %s for %s", strings.Join(l.Names(), ", "), leaseapi.Duration(r.TTL))
 		},
 	}
-	for ctx.Err() == nil {
+	said := false
+	for ctx.Err() == nil && len(heartbeat.Leases) > 0 {
 		err := heartbeat.Run(ctx)
 		if ctx.Err() != nil {
 			return
@@ -112,16 +113,21 @@ func (l *Lease) keepAlive(ctx context.Context, margin time.Duration, lose func(e
 			l.h.Reporter.Debugf("the lease was given back by its command: its renewals end")
 			return
 		}
-		if denied {
-			l.noteLost(lost.Lost)
-		} else if !confirmed {
+		if !denied && !confirmed {
 			err = UnconfirmedLoss(err, l.grant.Grant.TTL)
 		}
+		over := denied && lost.Deadline.IsZero() // a late release may be of one of several
+		if isNew := over && l.noteLost(lost.Lost); said && isNew {
+			l.h.Reporter.Failf("%v", err)
+		}
 		lose(err)
-		if denied {
+		said = said || over
+		if lost == nil {
+			return // the leases cannot be renewed at all
+		}
+		if err := heartbeat.Forget(ctx, lost); err != nil {
 			return
 		}
-		heartbeat.Deadline = proxyclient.Instant{} // not known: the proxy was away for too long
 	}
 }
 
@@ -162,11 +168,14 @@ func (l *Lease) putOff(margin time.Duration) bool {
 	return err == nil && l.Is(r) && r.Within == l.record.RequestID && !r.ReleaseAt.IsZero() && time.Until(r.ReleaseAt) < margin+inexact
 }
 
-// noteLost notes leases of which the user hears that they are lost: their release need not say so again.
-func (l *Lease) noteLost(lost []leaseapi.Lost) {
+// noteLost notes leases of which the user hears that they are lost: their release need not say so again. It
+// tells whether the user has not heard of one of them.
+func (l *Lease) noteLost(lost []leaseapi.Lost) (isNew bool) {
 	for _, lost := range lost {
-		l.h.lost.Store(lockfile.Lease{Name: lost.Name, Generation: lost.Generation}, true)
+		_, noted := l.h.lost.Swap(lockfile.Lease{Name: lost.Name, Generation: lost.Generation}, true)
+		isNew = isNew || !noted
 	}
+	return isNew
 }
 
 // releaseLate gives the lease back while its holder goes on.

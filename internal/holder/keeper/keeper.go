@@ -213,14 +213,14 @@ func (k *Keeper) keepAlive(ctx context.Context, client *proxyclient.Client, r lo
 	}
 	for {
 		err := heartbeat.Run(ctx)
-		if lost, ok := errors.AsType[*proxyclient.LostError](err); ok && len(lost.Lost) == 0 && ctx.Err() == nil {
-			// The proxy was away for too long. It may still know the lease when it is back, and
-			// the owner process still lives.
-			tell(k.changed)
-			continue
+		// After an outage the proxy may still know the lease, and a loss may be of one of several: the owner
+		// process still lives.
+		lost, ok := errors.AsType[*proxyclient.LostError](err)
+		if !ok || ctx.Err() != nil || heartbeat.Forget(ctx, lost) != nil || len(heartbeat.Leases) == 0 {
+			k.renewed <- err
+			return
 		}
-		k.renewed <- err
-		return
+		tell(k.changed)
 	}
 }
 
