@@ -47,7 +47,7 @@ func readPipe(ctx context.Context, file string, warn func(Warning)) ([]byte, err
 	}
 	whole := make(chan content, 1)
 	go func() { // if nobody opens the pipe to write, this goroutine ends with the program
-		text, err := os.ReadFile(file)
+		text, err := readFile(file)
 		whole <- content{text, err}
 	}()
 	slow := time.NewTimer(pipeWait)
@@ -75,5 +75,26 @@ func readAgain(file string) ([]byte, error) {
 	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, fmt.Errorf("%s is no file any more, but a pipe or the like", file)
 	}
-	return io.ReadAll(f)
+	return readAll(f)
+}
+
+// mostBytes is how long a file may be: pools of some 100,000 long names have less.
+const mostBytes = 64 << 20
+
+// readFile is [os.ReadFile] for files of at most mostBytes.
+func readFile(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f)
+}
+
+func readAll(f *os.File) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(f, mostBytes+1))
+	if err == nil && len(text) > mostBytes {
+		return nil, fmt.Errorf("%s has more than %d MiB: it is no file of settings", f.Name(), mostBytes>>20)
+	}
+	return text, err
 }

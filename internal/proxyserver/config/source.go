@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 )
@@ -58,7 +57,7 @@ func (s *Source) start(ctx context.Context, warn func(Warning)) error {
 // readFirst reads a file of any kind to its end. Only ctx bounds how long it waits for a pipe.
 func (s *Source) readFirst(ctx context.Context, file string, warn func(Warning)) ([]byte, error) {
 	if !isPipe(file) {
-		return os.ReadFile(file)
+		return readFile(file)
 	}
 	s.piped = true
 	return readPipe(ctx, file, warn)
