@@ -32,7 +32,7 @@ func CheckName(name string) error {
 	case name[0] == '-':
 		return fmt.Errorf("name %q begins with a dash, as options do", name)
 	case strings.HasPrefix(name, "::"), strings.Contains(name, "##"):
-		return fmt.Errorf("name %q may be a command to a CI system: it has two # in a row, or begins with ::", Printable(name))
+		return fmt.Errorf("name %q may be a command to a CI system, with two # in a row or :: at its beginning", Printable(name))
 	}
 	return nil
 }
