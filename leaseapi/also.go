@@ -3,6 +3,7 @@ package leaseapi
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +40,7 @@ func ParseAlso(text string) (a Also, err error) {
 }
 
 // CheckAlso reports why a request for first cannot ask for those types, too: there are more than
-// [MaxAlso], one is there twice, or a count is negative.
+// [MaxAlso], one is there twice, or a count is none.
 func CheckAlso(first string, also []Also) error {
 	if len(also) > MaxAlso {
 		return fmt.Errorf("%d other types: a request asks for %d at the most", len(also), MaxAlso)
@@ -49,8 +50,8 @@ func CheckAlso(first string, also []Also) error {
 		if slices.Contains(types, a.Type) {
 			return fmt.Errorf("type %q is there twice: ask for as many as you need of it in one place", a.Type)
 		}
-		if a.Count < 0 {
-			return fmt.Errorf("the count of type %q is %d, and must not be negative", a.Type, a.Count)
+		if a.Count < 0 || a.Count > math.MaxInt32 {
+			return fmt.Errorf("the count of type %q is %d: want 1 to %d", a.Type, a.Count, math.MaxInt32)
 		}
 		types = append(types, a.Type)
 	}

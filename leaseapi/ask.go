@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
+	"time"
 )
 
 // Ask is what a request asks for: a command line says it, a handle keeps it, and an acquire carries it
-// to a server. This file says what its parts are, how each is written and read, and which go together.
+// to a server. This file says what its parts are, and which go together.
 // The zero value of a part is that it is not said.
 //
 // It has no methods, since what embeds it would have them, too.
@@ -17,10 +17,9 @@ type Ask struct {
 	Type string `json:"type,omitempty"`
 	// Count is how many leases, granted all or none; of a counted pool, how many units of one lease.
 	Count int `json:"count,omitempty"`
-	// Items, if HasItems is set, is how many things the lease is for, instead of a Count: the cost of a
-	// counted pool turns items into units.
-	Items    int  `json:"items,omitempty"`
-	HasItems bool `json:"has_items,omitempty"`
+	// Items is how many things the lease is for, instead of a Count: the cost of a counted pool turns items
+	// into units. Nil: not said.
+	Items *int `json:"items,omitempty"`
 	// No two leases of a pool have the same Key, unless both read it: see KeyMode, which is [KeyRead] or
 	// [KeyWrite], and the latter if it is empty.
 	Key     string `json:"key,omitempty"`
@@ -37,34 +36,93 @@ type Ask struct {
 	Overcommit bool `json:"overcommit,omitempty"`
 }
 
-// part is a part of an Ask that version 1 does not know, and its parameter.
+// AcquireRequest is the JSON body of an acquire; see [ParamAsk] for a proxy that is not known yet. Without either, an
+// acquire is of version 1, with [ParamType] and [ParamCount] as its query. A body beside a query has the
+// Content-Type application/json.
+type AcquireRequest struct {
+	Ask
+	// RequestID makes the request repeatable. Also, Coalesce and Replaces go with it only.
+	RequestID string   `json:"request_id,omitempty"`
+	Owner     string   `json:"owner,omitempty"`
+	TTL       Duration `json:"ttl,omitempty"` // zero: the pool's default
+	// Wait is how long to wait from the arrival of the request; 0 tries once. Nil: the server's own bound counts.
+	Wait *Duration `json:"wait,omitempty"`
+	// Replaces are leases of the caller, at most [MaxReplaces], that end when the request is taken into the
+	// queue. A request that is refused ends none.
+	Replaces []Lease `json:"replaces,omitempty"`
+}
+
+// CheckAcquire reports why a server refuses r, whatever its pools are.
+func CheckAcquire(r *AcquireRequest) error {
+	if err := cmp.Or(CheckAsk(&r.Ask), CheckOwner(r.Owner)); err != nil {
+		return err
+	}
+	if r.RequestID != "" {
+		if err := CheckRequestID(r.RequestID); err != nil {
+			return err
+		}
+	}
+	if err := CheckTTL(time.Duration(r.TTL)); err != nil {
+		return InvalidParam("ttl", err.Error())
+	}
+	switch {
+	case r.Wait != nil && *r.Wait < 0:
+		return InvalidParam("wait", fmt.Sprintf("%s is negative", *r.Wait))
+	case len(r.Replaces) > MaxReplaces:
+		return InvalidParam("replaces", fmt.Sprintf("more than %d leases to replace", MaxReplaces))
+	case r.RequestID != "":
+	case len(r.Also) > 0:
+		return errors.New("also goes with a request_id: a client of version 1 knows one type")
+	case r.Coalesce != "":
+		return errors.New("coalesce goes with a request_id: a client of version 1 knows no end but its own")
+	case len(r.Replaces) > 0:
+		return errors.New("replaces goes with a request_id: without one, a repeated call would be another request")
+	}
+	for _, l := range r.Replaces {
+		if CheckName(l.Name) != nil || l.Generation == 0 {
+			return InvalidParam("replaces", fmt.Sprintf("%q of generation %d is no lease to replace", Shorten(l.Name), l.Generation))
+		}
+	}
+	return nil
+}
+
+// ParamAsk is the query parameter with which a client sends an [AcquireRequest] to a proxy of which it does not
+// know the version yet. A version-1 proxy would leave a body unread, and then not notice that its client goes.
+// The parameters of version 1 may be there, too: our server ignores them beside this one, or beside a body.
+const ParamAsk = "ask"
+
+// Parameters of an acquire, as errors name them, which are the fields of [AcquireRequest]. Type and count are
+// query parameters of version 1, too.
+const (
+	ParamType = "type"
+	// ParamCount is how many leases; of a counted pool, how many units of the one lease that a request of ours
+	// gets. One if it is absent; of a counted pool then what it has for jobs that do not say.
+	ParamCount = "count"
+
+	// Which of the parameters below go together says [CheckTogether].
+	ParamKey        = "key"        // see [CheckKey]
+	ParamKeyMode    = "key_mode"   // with a key: [KeyRead] or [KeyWrite], which is meant if it is absent
+	ParamItems      = "items"      // instead of a count: the pool's cost turns items into units
+	ParamOvercommit = "overcommit" // grant the lease although the pool is full or paused
+	ParamCoalesce   = "coalesce"   // with a key: [CoalesceJoin] and so on
+	ParamVariant    = "variant"    // with coalesce: what the run does, see [CheckVariant]
+	ParamPriority   = "priority"   // how many steps the request goes ahead in the queue, see [CheckPriority]
+	ParamName       = "name"       // this name of a listed pool and no other
+	ParamAlso       = "also"       // up to [MaxAlso] other types, all granted together or none
+)
+
+// part is a part of an Ask that version 1 does not know.
 type part struct {
 	param string
-	what  string                // the part, for people
-	write func(a *Ask) []string // nil: it is not there
-	read  func(a *Ask, values []string) error
-	check func(a *Ask) error // what is wrong with the part alone, once those above it are read
+	what  string // the part, for people
+	said  func(a *Ask) bool
+	check func(a *Ask) error // what is wrong with the part alone; it is called if the part is said
 }
 
 // parts are all but Type and Count. Where several are there, an error names the first.
 var parts = []part{
 	{ParamAlso, "leases of several types at once",
-		func(a *Ask) (values []string) {
-			for _, other := range a.Also {
-				values = append(values, other.String())
-			}
-			return values
-		},
-		func(a *Ask, values []string) error {
-			for _, value := range values {
-				other, err := ParseAlso(value)
-				if err != nil {
-					return InvalidParam(ParamAlso, err.Error())
-				}
-				a.Also = append(a.Also, other)
-			}
-			return nil
-		},
+		func(a *Ask) bool { return len(a.Also) > 0 },
 		func(a *Ask) (err error) {
 			for _, other := range a.Also {
 				err = cmp.Or(err, CheckType(other.Type))
@@ -74,129 +132,43 @@ var parts = []part{
 			}
 			return nil
 		}},
-	{ParamName, "a lease of a certain name",
-		func(a *Ask) []string { return said(a.Name) },
-		func(a *Ask, values []string) error { a.Name = values[0]; return nil },
-		func(a *Ask) error { return CheckName(a.Name) }},
-	{ParamPriority, "a priority",
-		func(a *Ask) []string {
-			if a.Priority == 0 {
-				return nil
-			}
-			return said(strconv.Itoa(a.Priority))
-		},
-		func(a *Ask, values []string) error { return readInt(&a.Priority, ParamPriority, values) },
-		func(a *Ask) error { return CheckPriority(a.Priority) }},
+	{ParamName, "a lease of a certain name", func(a *Ask) bool { return a.Name != "" }, func(a *Ask) error { return CheckName(a.Name) }},
+	{ParamPriority, "a priority", func(a *Ask) bool { return a.Priority != 0 }, func(a *Ask) error { return CheckPriority(a.Priority) }},
 	{ParamKeyMode, "a key that is read",
-		func(a *Ask) []string {
-			if a.KeyMode == KeyWrite { // which is meant anyway
-				return nil
-			}
-			return said(a.KeyMode)
-		},
-		func(a *Ask, values []string) error { a.KeyMode = values[0]; return nil },
+		func(a *Ask) bool { return a.KeyMode != "" && a.KeyMode != KeyWrite },
 		func(a *Ask) error {
-			if a.KeyMode != KeyRead && a.KeyMode != KeyWrite {
+			if a.KeyMode != KeyRead {
 				return InvalidParam(ParamKeyMode, a.KeyMode)
 			}
 			return nil
 		}},
-	{ParamKey, "a key",
-		func(a *Ask) []string { return said(a.Key) },
-		func(a *Ask, values []string) error { a.Key = values[0]; return nil },
-		func(a *Ask) error { return CheckKey(a.Key) }},
-	{ParamItems, "a number of items",
-		func(a *Ask) []string {
-			if !a.HasItems {
-				return nil
-			}
-			return said(strconv.Itoa(a.Items))
-		},
-		func(a *Ask, values []string) error { a.HasItems = true; return readInt(&a.Items, ParamItems, values) },
-		func(a *Ask) error { return CheckItems(a.Items) }},
-	{ParamOvercommit, "overcommit",
-		func(a *Ask) []string {
-			if !a.Overcommit {
-				return nil
-			}
-			return said("true")
-		},
-		func(a *Ask, values []string) (err error) {
-			if a.Overcommit, err = strconv.ParseBool(values[0]); err != nil {
-				return InvalidParam(ParamOvercommit, values[0])
-			}
-			return nil
-		},
-		func(*Ask) error { return nil }},
-	{ParamVariant, "a variant",
-		func(a *Ask) []string { return said(a.Variant) },
-		func(a *Ask, values []string) error { a.Variant = values[0]; return nil },
-		func(a *Ask) error { return CheckVariant(a.Variant) }},
+	{ParamKey, "a key", func(a *Ask) bool { return a.Key != "" }, func(a *Ask) error { return CheckKey(a.Key) }},
+	{ParamItems, "a number of items", func(a *Ask) bool { return a.Items != nil }, func(a *Ask) error { return CheckItems(*a.Items) }},
+	{ParamOvercommit, "overcommit", func(a *Ask) bool { return a.Overcommit }, func(*Ask) error { return nil }},
+	{ParamVariant, "a variant", func(a *Ask) bool { return a.Variant != "" }, func(a *Ask) error { return CheckVariant(a.Variant) }},
 	{ParamCoalesce, "a run that merges with others",
-		func(a *Ask) []string { return said(a.Coalesce) },
-		func(a *Ask, values []string) error { a.Coalesce = values[0]; return nil },
+		func(a *Ask) bool { return a.Coalesce != "" },
 		func(a *Ask) error { return cmp.Or(CheckCoalesce(a.Coalesce), CheckVariant(a.Variant)) }},
-}
-
-// said returns the values of a parameter: text, or none if that is empty.
-func said(text string) []string {
-	if text == "" {
-		return nil
-	}
-	return []string{text}
-}
-
-func readInt(p *int, param string, values []string) (err error) {
-	if *p, err = strconv.Atoi(values[0]); err != nil {
-		return InvalidParam(param, values[0])
-	}
-	return nil
-}
-
-// EncodeAsk adds the parameters of a to v, except those that version 1 knows. It does not write what is
-// meant anyway.
-func EncodeAsk(a *Ask, v url.Values) {
-	for _, p := range parts {
-		if values := p.write(a); values != nil {
-			v[p.param] = values
-		}
-	}
-}
-
-// DecodeAsk reads into a, which has its Type and Count, what [EncodeAsk] wrote. It refuses what [CheckAsk]
-// does of these parts, and parameters that are there and empty.
-func DecodeAsk(a *Ask, v url.Values) error {
-	for _, p := range parts {
-		values := v[p.param]
-		if len(values) == 0 {
-			continue
-		}
-		if err := p.read(a, values); err != nil {
-			return err
-		}
-		if err := p.check(a); err != nil {
-			return err
-		}
-	}
-	return CheckTogether(a).orNil()
-}
-
-// AskParams returns the parameters that [EncodeAsk] writes.
-func AskParams() (names []string) {
-	for _, p := range parts {
-		names = append(names, p.param)
-	}
-	return names
 }
 
 // BeyondVersion1 names a part of a that a version-1 proxy would ignore; empty: there is none.
 func BeyondVersion1(a *Ask) (what string) {
 	for _, p := range parts {
-		if p.write(a) != nil {
+		if p.said(a) {
 			return p.what
 		}
 	}
 	return ""
+}
+
+// Said returns the parameters of a that version 1 does not know and that are said.
+func Said(a *Ask) (params []string) {
+	for _, p := range parts {
+		if p.said(a) {
+			params = append(params, p.param)
+		}
+	}
+	return params
 }
 
 // CheckAsk reports why nobody can ask for a.
@@ -207,11 +179,8 @@ func CheckAsk(a *Ask) error {
 	if a.Count < 0 {
 		return fmt.Errorf("the count is %d, and must not be negative", a.Count)
 	}
-	if a.Items != 0 && !a.HasItems {
-		return errors.New("a number of items is there, and HasItems is not set")
-	}
 	for _, p := range parts {
-		if p.write(a) == nil {
+		if !p.said(a) {
 			continue
 		}
 		if err := p.check(a); err != nil {
@@ -227,11 +196,11 @@ func CheckTogether(a *Ask) *RuleError {
 	named, also := a.Name != "", len(a.Also) > 0
 	coalesce, mode := ParamCoalesce+" "+a.Coalesce, ParamKeyMode+" "+a.KeyMode
 	switch {
-	case a.Count > 0 && a.HasItems:
+	case a.Count > 0 && a.Items != nil:
 		return &RuleError{ParamCount, apart, ParamItems, "items are what units are made of"}
 	case named && a.Count > 1:
 		return &RuleError{ParamName, apart, ParamCount + " " + strconv.Itoa(a.Count), "it is one lease"}
-	case named && a.HasItems:
+	case named && a.Items != nil:
 		return &RuleError{ParamName, apart, ParamItems, "it is one lease"}
 	case named && also:
 		return &RuleError{ParamName, apart, ParamAlso, "it is one lease"}

@@ -1,65 +1,32 @@
 package leaseapi
 
 import (
+	"encoding/json"
 	"errors"
-	"math/rand/v2"
-	"net/url"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 )
 
 // wholes are values of all parts of an Ask. Each part needs a row.
 var wholes = Ask{
-	Type: "t", Count: 3, Items: 7, HasItems: true, Key: "k é", Name: "t-1", KeyMode: KeyRead,
+	Type: "t", Count: 3, Items: new(7), Key: "k é", Name: "t-1", KeyMode: KeyRead,
 	Also: []Also{{Type: "u"}, {Type: "a=b", Count: 2}}, Coalesce: CoalesceOnce, Variant: "v & w", Priority: -3, Overcommit: true,
 }
 
-// subset returns an Ask with some parts of wholes, by the bits of which.
-func subset(which int) (a Ask) {
-	from, to := reflect.ValueOf(wholes), reflect.ValueOf(&a).Elem()
-	for i := range from.NumField() {
-		if which>>i&1 == 1 {
-			to.Field(i).Set(from.Field(i))
-		}
-	}
-	if a.Type = "t"; !a.HasItems {
-		a.Items = 0
-	}
-	return a
-}
-
-// Whatever is asked for arrives as it was asked for, and both sides refuse the same, with the same words.
-func TestAskRoundTrip(t *testing.T) {
-	for which := range 1 << reflect.TypeFor[Ask]().NumField() {
-		a := subset(which)
-		v := url.Values{}
-		EncodeAsk(&a, v)
-		if what := BeyondVersion1(&a); (what != "") != (len(v) > 0) {
-			t.Fatalf("%+v is beyond version 1 by %q, and has %v", a, what, v)
-		}
-		b := Ask{Type: a.Type, Count: a.Count}
-		err := DecodeAsk(&b, v)
-		if want := CheckAsk(&a); (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
-			t.Fatalf("%+v: read: %v; asked: %v", a, err, want)
-		}
-		if !reflect.DeepEqual(a, b) && err == nil {
-			t.Fatalf("%+v arrives as %+v", a, b)
-		}
-	}
-}
-
-// An Ask has no part without a row: a part that nobody writes would be lost on the wire.
+// An Ask has no part without a row: a version-1 proxy would ignore it, and no side would check it.
 func TestAskHasAllParts(t *testing.T) {
-	v := url.Values{}
-	a := wholes
-	EncodeAsk(&a, v)
 	fields := reflect.TypeFor[Ask]()
 	for i := range fields.NumField() {
+		var a Ask
+		reflect.ValueOf(&a).Elem().Field(i).Set(reflect.ValueOf(wholes).Field(i))
 		name, _, _ := strings.Cut(fields.Field(i).Tag.Get("json"), ",")
-		if !v.Has(name) && !slices.Contains([]string{ParamType, ParamCount, "has_items"}, name) {
-			t.Errorf("field %s has no row in parts", fields.Field(i).Name)
+		said := Said(&a)
+		if reflect.ValueOf(a).Field(i).IsZero() {
+			t.Fatalf("wholes has no %s", name)
+		}
+		if version1 := name == ParamType || name == ParamCount; len(said) > 0 == version1 || !version1 && said[0] != name || (BeyondVersion1(&a) == "") != version1 {
+			t.Errorf("%s is said as %q, and is beyond version 1 by %q", name, said, BeyondVersion1(&a))
 		}
 	}
 }
@@ -74,7 +41,7 @@ func TestBeyondVersion1(t *testing.T) {
 		{Ask{Key: "k"}, "a key"},
 		{Ask{Key: "k", KeyMode: KeyWrite}, "a key"},
 		{Ask{Key: "k", KeyMode: KeyRead}, "a key that is read"},
-		{Ask{HasItems: true}, "a number of items"},
+		{Ask{Items: new(int)}, "a number of items"},
 		{Ask{Key: "k", Coalesce: CoalesceJoin, Variant: "v"}, "a key"},
 		{Ask{Overcommit: true, Priority: 1}, "a priority"},
 		{Ask{Also: []Also{{Type: "u"}}, Name: "n"}, "leases of several types at once"},
@@ -85,82 +52,54 @@ func TestBeyondVersion1(t *testing.T) {
 	}
 }
 
-// Parameters that are not of their form are refused, and so are empty ones, which would pass for none.
-func TestAskDecodeRefuses(t *testing.T) {
-	for query, want := range map[string]string{
-		"key=":                           "key is empty",
-		"name=":                          "name is empty",
-		"name=a%2Fb":                     "contains",
-		"items=":                         `parameter "items" is not valid`,
-		"items=-1":                       "items -1: want 0 to",
-		"priority=x":                     `parameter "priority" is not valid: x`,
-		"priority=101":                   "priority 101: want -100 to 100",
-		"overcommit=maybe":               `parameter "overcommit" is not valid: maybe`,
-		"also=":                          "type is empty",
-		"also=t":                         "is there twice",
-		"key=k&key_mode=both":            `parameter "key_mode" is not valid: both`,
-		"key=k&key_mode=":                `parameter "key_mode" is not valid`,
-		"key=k&coalesce=never":           `"never" is no way to coalesce: it is join, once or latest`,
-		"key=k&coalesce=join":            "variant is empty",
-		"key=k&coalesce=join&variant=":   "variant is empty",
-		"key=k&variant=v":                "variant goes with coalesce",
-		"coalesce=join&variant=v":        "coalesce join goes with key",
-		"key_mode=write":                 "key_mode write goes with key",
-		"key=k&name=n":                   "name does not go with key",
-		"name=n&also=u":                  "name does not go with also",
-		"name=n&items=1":                 "name does not go with items",
-		"name=n&overcommit=true":         "name does not go with overcommit",
-		"name=n&coalesce=join&variant=v": "coalesce join does not go with name",
-		"also=u&overcommit=true":         "overcommit does not go with also",
-		"key=k&key_mode=read&coalesce=join&variant=v": "coalesce join does not go with key_mode read",
-		"key=k&also=u&coalesce=latest&variant=v":      "coalesce latest does not go with also",
+// What is not of its form is refused, and so is what does not go together.
+func TestCheckAcquire(t *testing.T) {
+	for body, want := range map[string]string{
+		`{}`:                                                                             "type is empty",
+		`{"type":"t","count":-1}`:                                                        "the count is -1",
+		`{"type":"t","name":"a/b"}`:                                                      "contains",
+		`{"type":"t","items":-1}`:                                                        "items -1: want 0 to",
+		`{"type":"t","count":1,"items":1}`:                                               "count does not go with items",
+		`{"type":"t","priority":101}`:                                                    "priority 101: want -100 to 100",
+		`{"type":"t","also":[{}]}`:                                                       "type is empty",
+		`{"type":"t","also":[{"type":"t"}]}`:                                             "is there twice",
+		`{"type":"t","key":"k","key_mode":"both"}`:                                       `parameter "key_mode" is not valid: both`,
+		`{"type":"t","key":"k","coalesce":"never","variant":"v"}`:                        `"never" is no way to coalesce: it is join, once or latest`,
+		`{"type":"t","key":"k","coalesce":"join"}`:                                       "variant is empty",
+		`{"type":"t","key":"k","variant":"v"}`:                                           "variant goes with coalesce",
+		`{"type":"t","coalesce":"join","variant":"v"}`:                                   "coalesce join goes with key",
+		`{"type":"t","key_mode":"write"}`:                                                "key_mode write goes with key",
+		`{"type":"t","key":"k","name":"n"}`:                                              "name does not go with key",
+		`{"type":"t","count":2,"name":"n"}`:                                              "name does not go with count 2",
+		`{"type":"t","name":"n","also":[{"type":"u"}]}`:                                  "name does not go with also",
+		`{"type":"t","name":"n","items":1}`:                                              "name does not go with items",
+		`{"type":"t","name":"n","overcommit":true}`:                                      "name does not go with overcommit",
+		`{"type":"t","name":"n","coalesce":"join","variant":"v"}`:                        "coalesce join does not go with name",
+		`{"type":"t","also":[{"type":"u"}],"overcommit":true}`:                           "overcommit does not go with also",
+		`{"type":"t","key":"k","key_mode":"read","coalesce":"join","variant":"v"}`:       "coalesce join does not go with key_mode read",
+		`{"type":"t","key":"k","also":[{"type":"u"}],"coalesce":"latest","variant":"v"}`: "coalesce latest does not go with also",
+		`{"type":"t","request_id":".x"}`:                                                 "begins with a dot",
+		`{"type":"t","owner":"a\nb"}`:                                                    "owner",
+		`{"type":"t","ttl":"-1s"}`:                                                       "ttl",
+		`{"type":"t","wait":"-1s"}`:                                                      "wait",
+		`{"type":"t","also":[{"type":"u"}]}`:                                             "also goes with a request_id",
+		`{"type":"t","key":"k","coalesce":"join","variant":"v"}`:                         "coalesce goes with a request_id",
+		`{"type":"t","replaces":[{"name":"a","generation":1}]}`:                          "replaces goes with a request_id",
+		`{"type":"t","request_id":"r","replaces":[{"name":"a"}]}`:                        "is no lease to replace",
+		`{"type":"t","request_id":"r","replaces":[` + strings.Repeat(`{"name":"a","generation":1},`, MaxReplaces) + `{"name":"a","generation":1}]}`: "more than 400",
+		`{"type":"t","request_id":"r","wait":"0s","ttl":"5m","items":0,"also":[{"type":"u","count":2}],"replaces":[{"name":"a","generation":1}]}`:   "",
 	} {
-		v, err := url.ParseQuery(query)
-		if err != nil {
-			t.Fatal(err)
+		var r AcquireRequest
+		if err := json.Unmarshal([]byte(body), &r); err != nil {
+			t.Fatalf("%s: %v", body, err)
 		}
-		a := Ask{Type: "t"}
-		if err := DecodeAsk(&a, v); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", query, err, want)
+		if err := CheckAcquire(&r); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", Shorten(body), err, want)
 		}
 	}
-	for _, a := range []Ask{{Type: "t", Count: 2, Name: "n"}, {Type: "t", Count: 1, HasItems: true}} {
+	for _, a := range []Ask{{Type: "t", Count: 2, Name: "n"}, {Type: "t", Count: 1, Items: new(int)}} {
 		if _, ok := errors.AsType[*RuleError](CheckAsk(&a)); !ok {
 			t.Errorf("%+v: %v", a, CheckAsk(&a))
 		}
 	}
-	for _, a := range []Ask{{}, {Type: "t", Count: -1}, {Type: "t", Items: 3}, {Type: "t", Key: "k", KeyMode: "Read"}} {
-		if CheckAsk(&a) == nil {
-			t.Errorf("%+v may be asked for", a)
-		}
-	}
-}
-
-// No query makes Decode panic, and what it accepts is written as it was read.
-func FuzzAskDecode(f *testing.F) {
-	random := rand.New(rand.NewPCG(1, 1))
-	for range 20 {
-		a, v := subset(random.IntN(1<<reflect.TypeFor[Ask]().NumField())), url.Values{}
-		EncodeAsk(&a, v)
-		f.Add(v.Encode())
-	}
-	f.Fuzz(func(t *testing.T, query string) {
-		v, err := url.ParseQuery(query)
-		if err != nil {
-			return
-		}
-		a := Ask{Type: "t"}
-		if DecodeAsk(&a, v) != nil {
-			return
-		}
-		again := url.Values{}
-		EncodeAsk(&a, again)
-		b := Ask{Type: "t"}
-		if err := DecodeAsk(&b, again); err != nil {
-			t.Fatalf("%q is read, but what is written of it is not: %q: %v", query, again.Encode(), err)
-		}
-		if b.KeyMode = a.KeyMode; !reflect.DeepEqual(a, b) { // write is not sent: it is meant anyway
-			t.Fatalf("%+v becomes %+v", a, b)
-		}
-	})
 }

@@ -54,36 +54,6 @@ const HeaderCall = "Leasectl-Call"
 // request with the id.
 const ParamCaller = "caller"
 
-// Query parameters of an acquire. Type and count are version 1.
-const (
-	ParamType = "type"
-	// ParamCount is how many leases; of a counted pool, how many units of the one lease that a request
-	// with a parameter of ours gets. One if it is absent; of a counted pool then what it has for jobs
-	// that do not say.
-	ParamCount     = "count"
-	ParamOwner     = "owner"
-	ParamRequestID = "request_id"
-	ParamTTL       = "ttl"
-	ParamWait      = "wait" // a duration; 0 tries once; without it the server's own bound counts
-
-	// Which of the parameters below go together says [CheckTogether].
-	ParamKey        = "key"        // see [CheckKey]
-	ParamKeyMode    = "key_mode"   // with a key: [KeyRead] or [KeyWrite], which is meant if it is absent
-	ParamItems      = "items"      // instead of a count: the pool's cost turns items into units
-	ParamOvercommit = "overcommit" // true: grant the lease although the pool is full or paused
-	ParamCoalesce   = "coalesce"   // with a key: [CoalesceJoin] and so on
-	ParamVariant    = "variant"    // with coalesce: what the run does, see [CheckVariant]
-	ParamPriority   = "priority"   // how many steps the request goes ahead in the queue, see [CheckPriority]; zero if absent
-	ParamName       = "name"       // this name of a listed pool and no other
-
-	// ParamReplaces are leases of the caller, as [FormatReplaces] writes them, that end when the
-	// request is taken into the queue. A request that is refused ends none. It goes with a request id.
-	ParamReplaces = "replaces"
-	// ParamAlso may be there up to [MaxAlso] times: another type that the request asks for, as
-	// [ParseAlso] reads it. All leases are granted together, or none. It goes with a request id.
-	ParamAlso = "also"
-)
-
 // Times that both sides must agree on.
 const (
 	// SliceTime is the longest an acquire with a request id stays open before
@@ -128,7 +98,7 @@ const (
 	MaxKey       = 255     // bytes of a key
 	MaxVariant   = 255     // bytes of a variant
 	MaxItems     = 1 << 30 // of an acquire or a resize
-	MaxReplaces  = 400     // leases that one acquire replaces: those of real names and generations that go into a request line
+	MaxReplaces  = 400     // leases that one acquire replaces
 	MaxPriority  = 100     // and the least is the same below zero
 )
 
@@ -156,7 +126,7 @@ type AcquireReply struct {
 	RenewEvery Duration  `json:"renew_every,omitempty"` // a third of TTL, at most MaxRenewEvery
 	ExpiresAt  time.Time `json:"expires_at,omitzero"`   // by the server's clock, for people
 	Unit       string    `json:"unit,omitempty"`        // what a unit of the pool is; empty: a listed pool, or not configured
-	Stale      []Lost    `json:"stale,omitempty"`       // of [ParamReplaces]: leases that had ended before
+	Stale      []Lost    `json:"stale,omitempty"`       // of [AcquireRequest.Replaces]: leases that had ended before
 	Caller     Caller    `json:"caller,omitzero"`       // who took them
 }
 
@@ -191,7 +161,7 @@ type Queued struct {
 	// that answered; empty: there is no such page. The client makes a URL of the path
 	// before it hands it on.
 	Page string `json:"page,omitempty"`
-	// Stale are leases of [ParamReplaces] that had ended before.
+	// Stale are leases of [AcquireRequest.Replaces] that had ended before.
 	Stale []Lost `json:"stale,omitempty"`
 }
 

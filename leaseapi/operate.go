@@ -2,7 +2,6 @@ package leaseapi
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -277,42 +276,4 @@ type Tally struct {
 	Limit     int `json:"limit"`
 	OK        int `json:"ok"`
 	Throttled int `json:"throttled"`
-}
-
-// FormatReplaces returns the value of [ParamReplaces] for leases: NAME:GENERATION,…
-func FormatReplaces(leases []Lease) string {
-	var b strings.Builder
-	for i, l := range leases {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(l.Name)
-		b.WriteByte(':')
-		b.WriteString(strconv.FormatUint(l.Generation, 10))
-	}
-	return b.String()
-}
-
-// ParseReplaces is the reverse of [FormatReplaces].
-func ParseReplaces(value string) (leases []Lease, err error) {
-	for text := range strings.SplitSeq(value, ",") {
-		l, ok := parseReplaced(text)
-		switch {
-		case !ok:
-			return nil, fmt.Errorf("%q is no lease to replace: want NAME:GENERATION", Shorten(text))
-		case len(leases) == MaxReplaces:
-			return nil, fmt.Errorf("more than %d leases to replace", MaxReplaces)
-		}
-		leases = append(leases, l)
-	}
-	return leases, nil
-}
-
-func parseReplaced(text string) (l Lease, ok bool) {
-	colon := strings.LastIndexByte(text, ':')
-	if colon < 0 || CheckName(text[:colon]) != nil {
-		return Lease{}, false
-	}
-	generation, err := strconv.ParseUint(text[colon+1:], 10, 64)
-	return Lease{Name: text[:colon], Generation: generation}, err == nil && generation > 0
 }

@@ -23,7 +23,7 @@ var (
 		"record": {
 			Record{
 				State: HandleHeld, RequestID: "R", Owner: "o", Proxy: "http://p", Store: "s", Seal: "e", Adapter: "d",
-				Ask:   leaseapi.Ask{Type: "t", Items: 1, HasItems: true, Key: "k", KeyMode: leaseapi.KeyWrite, Coalesce: leaseapi.CoalesceJoin, Variant: "v", Priority: 1},
+				Ask:   leaseapi.Ask{Type: "t", Items: new(1), Key: "k", KeyMode: leaseapi.KeyWrite, Coalesce: leaseapi.CoalesceJoin, Variant: "v", Priority: 1},
 				Units: 1, Resizes: 1, TTL: time.Hour, Leases: checkLeased, SharedList: "/l", AcquiredAt: checkAt, ReleaseAt: checkAt, KeeperPID: 1, Within: "W", Taker: checkTaker,
 				Terms: Terms{TTL: 1, ReleaseAfter: 1, Owner: "o", OwnerPID: 1, OwnerSpace: "s"},
 			}.document(format),

@@ -41,7 +41,7 @@ var fieldsAt = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 // changes both where it is written and where it is read, the field is lost: for example the
 // mark that a handle's release may not be sent twice. New fields are added here.
 var fileFields = map[string]string{
-	"record": "acquired_at adapter also also.count also.type coalesce count format has_items items keeper_pid key key_mode leases leases.generation leases.name leases.type name overcommit owner " +
+	"record": "acquired_at adapter also also.count also.type coalesce count format items keeper_pid key key_mode leases leases.generation leases.name leases.type name overcommit owner " +
 		"priority proxy release_at " +
 		"replaces replaces.generation replaces.name replaces.type replaces_of request_id resizes seal shared_list state store taker taker.issuer taker.name terms terms.owner terms.owner_pid terms.owner_space terms.release_after terms.ttl ttl type units variant within",
 	"intent": "begun count dead format handle id kind left owner pid proxy request store taker taker.issuer taker.name ttl_ns type within",

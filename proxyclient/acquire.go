@@ -3,6 +3,7 @@ package proxyclient
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -232,16 +233,27 @@ func (a *acquisition) endWatch() {
 	a.unwatch = nil
 }
 
-// prepare writes the query, with the rest of the wait.
-func (a *acquisition) prepare(req *http.Request) error {
+// body returns what an attempt asks of our server, with the rest of the wait.
+func (a *acquisition) body() leaseapi.AcquireRequest {
 	r := &a.request
-	v := url.Values{leaseapi.ParamType: {r.Type}}
-	if r.Count > 0 || a.oneByOne { // our server grants a counted pool's own number of units otherwise
+	wait := leaseapi.Duration(max(0, Until(a.patience.end)).Round(time.Millisecond))
+	return leaseapi.AcquireRequest{
+		Ask: r.Ask, RequestID: r.RequestID, Owner: r.Owner, TTL: leaseapi.Duration(r.TTL), Wait: &wait, Replaces: r.Replaces,
+	}
+}
+
+// prepare writes the query: what a version-1 proxy reads, and for our server the request, unless that is the body.
+func (a *acquisition) prepare(req *http.Request, hasBody bool) error {
+	v := url.Values{leaseapi.ParamType: {a.request.Type}}
+	if a.request.Count > 0 || a.oneByOne {
 		v.Set(leaseapi.ParamCount, strconv.Itoa(a.count()))
 	}
-	if !a.oneByOne {
-		r.encode(v)
-		v.Set(leaseapi.ParamWait, max(0, Until(a.patience.end)).Round(time.Millisecond).String())
+	if !a.oneByOne && !hasBody {
+		ask, err := json.Marshal(a.body())
+		if err != nil {
+			return err
+		}
+		v.Set(leaseapi.ParamAsk, string(ask))
 	}
 	u := *req.URL // a copy: an earlier attempt may still use the URL
 	u.RawQuery = v.Encode()

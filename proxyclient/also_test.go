@@ -60,7 +60,7 @@ func TestFirstOfSeveralTypes(t *testing.T) {
 		if held, queued := proxy.state(); held+queued > 0 {
 			t.Errorf("%d are held, and %d wait", held, queued)
 		}
-		if err == nil || !strings.Contains(strings.Join(h.seen, "\n"), "?also=b&also=c%3D2&") {
+		if err == nil || !strings.Contains(strings.Join(h.seen, "\n"), `"also":[{"type":"b"},{"type":"c","count":2}]`) {
 			t.Errorf("error %v; seen %q", err, h.seen)
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -15,13 +16,13 @@ import (
 // minimum that net/http needs.
 func BenchmarkPair(b *testing.B) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body)
 		if r.URL.Path != leaseapi.PathAcquire {
+			io.Copy(io.Discard, r.Body)
 			io.WriteString(w, `{"released":["a"]}`)
 			return
 		}
 		io.WriteString(w, `{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"5m0s","renew_every":"1m40s","request_id":"`+
-			r.URL.Query().Get(leaseapi.ParamRequestID)+`"}`)
+			wiretest.Asked(r).RequestID+`"}`)
 	}))
 	defer srv.Close()
 	b.Run("client", func(b *testing.B) {

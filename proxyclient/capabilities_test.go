@@ -134,7 +134,7 @@ func TestCapabilities(t *testing.T) {
 		g, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 2}, Wait: time.Minute})
 		want(t, err)
 		if g.Capabilities != Ours || len(s.acquires) != 1 {
-			t.Errorf("got %+v by %q", g, s.acquires)
+			t.Errorf("got %+v by %+v", g, s.acquires)
 		}
 	})
 	bubble(t, "version 1, with a health that fails", func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"runtime"
 	"testing"
 	"time"
@@ -50,8 +49,8 @@ func TestHold(t *testing.T) {
 		if err != errors.ErrUnsupported {
 			t.Errorf("error %v, want that of the function as it is", err)
 		}
-		if v, _ := url.ParseQuery(s.acquires[0]); v.Get("ttl") != "5m0s" {
-			t.Errorf("asked for a TTL of %q", v.Get("ttl"))
+		if ttl := time.Duration(s.acquires[0].TTL); ttl != 5*time.Minute {
+			t.Errorf("asked for a TTL of %s", ttl)
 		}
 		wantFree(t, s)
 	})

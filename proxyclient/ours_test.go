@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -26,7 +26,7 @@ type ours struct {
 	granted  map[string]int              // how often, by request id
 	ended    map[string]bool
 	queue    []*waiter
-	acquires []string // the queries
+	acquires []leaseapi.AcquireRequest
 	renews   int
 	released []leaseapi.ReleaseRequest
 	lost     []leaseapi.Lost // what a renewal answers
@@ -100,29 +100,26 @@ func problem(w http.ResponseWriter, code int, p leaseapi.Problem) {
 }
 
 func (s *ours) acquire(w http.ResponseWriter, r *http.Request) {
+	q := wiretest.Asked(r)
 	s.mu.Lock()
-	s.acquires = append(s.acquires, r.URL.RawQuery)
+	s.acquires = append(s.acquires, q)
 	s.mu.Unlock()
-	q := r.URL.Query()
-	id := q.Get(leaseapi.ParamRequestID)
-	count, err := 1, error(nil)
-	if q.Has(leaseapi.ParamCount) {
-		count, err = strconv.Atoi(q.Get(leaseapi.ParamCount))
-	}
+	id, count := q.RequestID, max(q.Count, 1)
 	if s.units > 0 {
 		count = 1
 	}
-	wait, err2 := time.ParseDuration(q.Get(leaseapi.ParamWait))
 	switch {
-	case id == "" || err != nil || err2 != nil:
-		s.t.Errorf("bad query %s", r.URL.RawQuery)
+	case leaseapi.CheckAcquire(&q) != nil || id == "" || q.Wait == nil:
+		s.t.Errorf("bad request %+v", q)
+		return
 	case s.text != "":
 		http.Error(w, s.text, 500)
 		return
-	case q.Get("type") != "t":
-		http.Error(w, fmt.Sprintf("Failed to acquire lease %q: resource type not found", q.Get("type")), 404)
+	case q.Type != "t":
+		http.Error(w, fmt.Sprintf("Failed to acquire lease %q: resource type not found", q.Type), 404)
 		return
 	}
+	wait := time.Duration(*q.Wait)
 	known := s.waits(id)
 	mine := s.enter(id, count)
 	length := leaseapi.SliceTime

@@ -1,6 +1,7 @@
 package proxyclient
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -16,14 +17,14 @@ func TestVersion1WouldIgnore(t *testing.T) {
 		request    Request
 		what, sent string
 	}{
-		{Request{Ask: leaseapi.Ask{Key: "k"}}, "a key", "key=k"},
-		{Request{Ask: leaseapi.Ask{HasItems: true}}, "a number of items", "items=0"},
-		{Request{Ask: leaseapi.Ask{Overcommit: true}}, "overcommit", "overcommit=true"},
-		{Request{Ask: leaseapi.Ask{Priority: -7}}, "a priority", "priority=-7"},
-		{Request{Ask: leaseapi.Ask{Key: "k", KeyMode: leaseapi.KeyRead}}, "a key that is read", "key=k&key_mode=read"},
-		{Request{Ask: leaseapi.Ask{Name: "a"}}, "a lease of a certain name", "name=a"},
-		{Request{Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "b"}}}}, "leases of several types at once", "also=b"},
-		{Request{Replaces: []leaseapi.Lease{{Name: "a", Generation: 1}}}, "a lease in the place of another", "replaces=a%3A1"},
+		{Request{Ask: leaseapi.Ask{Key: "k"}}, "a key", `"key":"k"`},
+		{Request{Ask: leaseapi.Ask{Items: new(int)}}, "a number of items", `"items":0`},
+		{Request{Ask: leaseapi.Ask{Overcommit: true}}, "overcommit", `"overcommit":true`},
+		{Request{Ask: leaseapi.Ask{Priority: -7}}, "a priority", `"priority":-7`},
+		{Request{Ask: leaseapi.Ask{Key: "k", KeyMode: leaseapi.KeyRead}}, "a key that is read", `"key_mode":"read"`},
+		{Request{Ask: leaseapi.Ask{Name: "a"}}, "a lease of a certain name", `"name":"a"`},
+		{Request{Ask: leaseapi.Ask{Also: []leaseapi.Also{{Type: "b"}}}}, "leases of several types at once", `"also":[{"type":"b"}]`},
+		{Request{Replaces: []leaseapi.Lease{{Name: "a", Generation: 1}}}, "a lease in the place of another", `"replaces":[{"name":"a","generation":1}]`},
 	} {
 		tt.request.Type, tt.request.Wait = "t", time.Minute
 		bubble(t, tt.what+" version 1", func(t *testing.T) {
@@ -59,8 +60,8 @@ func TestVersion1WouldIgnore(t *testing.T) {
 				s.free = []string{"a", "b"}
 			}
 			for _, q := range s.acquires {
-				if !strings.Contains(q, tt.sent) || strings.Contains(q, "count=") {
-					t.Errorf("sent %s", q)
+				if sent, err := json.Marshal(q); err != nil || !strings.Contains(string(sent), tt.sent) || q.Count != 0 {
+					t.Errorf("sent %s", sent)
 				}
 			}
 			if h.asked != 1 || len(s.acquires) != 3 {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"time"
 
@@ -51,21 +50,6 @@ func (r *Request) needs() (what string) {
 		return "a lease in the place of another"
 	}
 	return leaseapi.BeyondVersion1(&r.Ask)
-}
-
-// encode adds the parameters that version 1 does not know, except the wait, which is of an attempt.
-func (r *Request) encode(v url.Values) {
-	leaseapi.EncodeAsk(&r.Ask, v)
-	v.Set(leaseapi.ParamRequestID, r.RequestID)
-	if len(r.Replaces) > 0 {
-		v.Set(leaseapi.ParamReplaces, leaseapi.FormatReplaces(r.Replaces))
-	}
-	if r.Owner != "" {
-		v.Set(leaseapi.ParamOwner, r.Owner)
-	}
-	if r.TTL > 0 {
-		v.Set(leaseapi.ParamTTL, r.TTL.String())
-	}
 }
 
 // Grant is the result of an acquire.

@@ -2,12 +2,14 @@ package proxyclient
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -26,12 +28,13 @@ func (s *swapping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.URL.Path {
 	case leaseapi.PathAcquire:
-		s.acquires = append(s.acquires, r.FormValue("replaces"))
+		ask := wiretest.Asked(r)
+		s.acquires = append(s.acquires, fmt.Sprint(ask.Replaces))
 		reply := leaseapi.AcquireReply{
 			Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "a", Generation: uint64(len(s.acquires))}},
-			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(time.Minute),
+			RequestID: ask.RequestID, TTL: leaseapi.Duration(time.Minute),
 		}
-		if r.FormValue("replaces") == "gone:7" {
+		if len(ask.Replaces) > 0 && ask.Replaces[0].Name == "gone" {
 			reply.Stale = []leaseapi.Lost{{Lease: leaseapi.Lease{Name: "gone", Generation: 7}, Reason: "expired"}}
 		}
 		answer(reply)
@@ -63,7 +66,7 @@ func TestReplaces(t *testing.T) {
 		next.Replaces = g.Leases
 		again, err := c.Acquire(t.Context(), next)
 		want(t, err)
-		if len(s.acquires) != 2 || s.acquires[1] != "a:1" || again.Leases[0].Generation != 2 || len(again.Stale) > 0 {
+		if len(s.acquires) != 2 || s.acquires[1] != fmt.Sprint(g.Leases) || again.Leases[0].Generation != 2 || len(again.Stale) > 0 {
 			t.Errorf("sent %q, got %+v", s.acquires, again)
 		}
 		next.Replaces = []leaseapi.Lease{{Name: "gone", Generation: 7}}

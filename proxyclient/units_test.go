@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -33,7 +34,7 @@ func (h *recording) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // requests, byte for byte.
 func TestPlainRequests(t *testing.T) {
 	request := Request{Ask: leaseapi.Ask{Type: "t"}, Owner: "me", RequestID: "R", TTL: time.Hour, Wait: time.Minute}
-	const acquired = "POST /lease/acquire?owner=me&request_id=R&ttl=1h0m0s&type=t&wait=1m0s"
+	acquired := "POST /lease/acquire?ask=" + url.QueryEscape(`{"type":"t","request_id":"R","owner":"me","ttl":"1h0m0s","wait":"1m0s"}`) + "&type=t"
 	for name, tt := range map[string]struct {
 		proxy http.Handler
 		want  []string

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -47,9 +47,8 @@ func TestAcquireQueued(t *testing.T) {
 		}
 		wants := []string{"1h0m0s", "59m58s", "59m33s", "59m8s"}
 		for i, q := range s.acquires {
-			v, _ := url.ParseQuery(q)
-			if v.Get("wait") != wants[i] || v.Get("owner") != "job" || v.Get("ttl") != "1m0s" || v.Get("count") != "2" || v.Get("request_id") != "id" {
-				t.Errorf("request %d: %v", i, v)
+			if time.Duration(*q.Wait).String() != wants[i] || q.Owner != "job" || time.Duration(q.TTL) != time.Minute || q.Count != 2 || q.RequestID != "id" {
+				t.Errorf("request %d: %+v", i, q)
 			}
 		}
 	})
@@ -98,7 +97,7 @@ func TestAcquireQueued(t *testing.T) {
 				answerJSON(w, 200, leaseapi.ReleaseReply{Released: []string{}})
 				return
 			}
-			answerJSON(w, 202, leaseapi.Queued{RequestID: r.URL.Query().Get("request_id")})
+			answerJSON(w, 202, leaseapi.Queued{RequestID: wiretest.Asked(r).RequestID})
 		}))
 		_, err := c.Acquire(t.Context(), Request{Ask: leaseapi.Ask{Type: "t", Count: 1}, Wait: 10 * time.Second})
 		want(t, err, ErrExhausted)
@@ -364,10 +363,10 @@ func TestAcquireRetryAfter(t *testing.T) {
 	})
 	bubble(t, "the queue is full", func(t *testing.T) {
 		c, _ := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			switch {
+			switch q := wiretest.Asked(r); {
 			case r.Method == http.MethodGet:
 				problem(w, 404, leaseapi.Problem{Type: leaseapi.ProblemUnknownRequest})
-			case r.FormValue(leaseapi.ParamWait) == "0":
+			case q.Wait != nil && *q.Wait == 0:
 				problem(w, 503, leaseapi.Problem{Type: leaseapi.ProblemExhausted, Detail: "no lease was free"})
 			default:
 				problem(w, 503, leaseapi.Problem{Type: leaseapi.ProblemQueueFull, Detail: "the queue is full"})

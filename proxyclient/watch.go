@@ -40,13 +40,16 @@ func (a *acquisition) send(ctx context.Context) outcome {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
 	q := post(leaseapi.PathAcquire, nil, a)
+	if a.recognised() {
+		q.body = func() any { return a.body() }
+	}
 	q.prepare = func(req *http.Request) error {
 		a.endWatch()
 		if !a.oneByOne { // a request without an id cannot be asked about
 			a.watch(ctx, cut, q.timeout > 0)
 			a.watchEnd(ctx, cut)
 		}
-		return a.prepare(req)
+		return a.prepare(req, q.body != nil)
 	}
 	defer a.endWatch()
 	q.timeout = 0 // version 1 blocks until it grants

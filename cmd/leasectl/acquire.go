@@ -145,7 +145,7 @@ func (o *takeOptions) repeat(r holder.Record, typed func(flag string) bool) {
 	if o.Also == nil && o.Name == "" && sameType {
 		o.Also = r.Also
 	}
-	if o.Key == "" && o.Count <= 1 && !o.HasItems && o.Also == nil && !o.Overcommit && sameType {
+	if o.Key == "" && o.Count <= 1 && o.Items == nil && o.Also == nil && !o.Overcommit && sameType {
 		o.Name = cmp.Or(o.Name, r.Name)
 	}
 	o.Type = cmp.Or(o.Type, r.Type)
@@ -158,8 +158,8 @@ func (o *takeOptions) repeat(r holder.Record, typed func(flag string) bool) {
 	if !typed("overcommit") && o.Also == nil {
 		o.Overcommit = r.Overcommit
 	}
-	if o.Count == 0 && !o.HasItems {
-		o.Count, o.Items, o.HasItems = r.Count, r.Items, r.HasItems
+	if o.Count == 0 && o.Items == nil {
+		o.Count, o.Items = r.Count, r.Items
 	}
 	o.Key = cmp.Or(o.Key, r.Key)
 	o.KeyMode = cmp.Or(o.KeyMode, r.KeyMode)

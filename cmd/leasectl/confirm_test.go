@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 )
 
 // A proxy that grants a lease and then fails every renewal does not delay an acquire for ever: the
@@ -22,7 +23,7 @@ func TestAcquireThatCannotBeConfirmed(t *testing.T) {
 	address, _ := w.Listen(http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
 		switch req.URL.Path {
 		case "/lease/acquire":
-			out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"5m","renew_every":"1m40s","request_id":"` + req.URL.Query().Get("request_id") + `"}`))
+			out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"5m","renew_every":"1m40s","request_id":"` + wiretest.Asked(req).RequestID + `"}`))
 		case "/lease/release":
 			released.Store(true)
 			out.Write([]byte(`{"released":["a"]}`))

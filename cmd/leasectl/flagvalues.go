@@ -171,18 +171,19 @@ func intValue(p *int, def, low, high int) value {
 	}
 }
 
-// itemsValue takes a number of items, and sets *given.
-func itemsValue(p *int, given *bool) pflag.Value {
-	v := intValue(p, 0, 0, leaseapi.MaxItems)
+// itemsValue takes a number of items.
+func itemsValue(p **int) pflag.Value {
+	items := new(int)
+	v := intValue(items, 0, 0, leaseapi.MaxItems)
 	format, set := v.format, v.set
 	v.format = func() string {
-		if !*given {
+		if *p == nil {
 			return ""
 		}
 		return format()
 	}
 	v.set = func(s string) error {
-		*given = true
+		*p = items
 		return set(s)
 	}
 	return v

@@ -39,7 +39,7 @@ var (
 		},
 		"queued": {
 			State: lockfile.HandleQueued, RequestID: "Q7", Proxy: "http://proxy", Replaces: format1Leases, ReplacesOf: "H7",
-			Ask: leaseapi.Ask{Type: "q", Items: 3, HasItems: true, Key: "K", KeyMode: leaseapi.KeyRead, Overcommit: true},
+			Ask: leaseapi.Ask{Type: "q", Items: new(3), Key: "K", KeyMode: leaseapi.KeyRead, Overcommit: true},
 		},
 		"several":   {State: lockfile.HandleQueued, RequestID: "S7", Proxy: "http://proxy", Ask: leaseapi.Ask{Type: "q", Also: []leaseapi.Also{{Type: "r", Count: 1}}}},
 		"releasing": {State: lockfile.HandleReleasing, RequestID: "R7", Proxy: "http://proxy", Leases: format1Leases[1:], Ask: leaseapi.Ask{Type: "q", Name: "q-1"}},

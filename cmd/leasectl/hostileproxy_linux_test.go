@@ -23,6 +23,7 @@ import (
 	"unicode"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -65,7 +66,7 @@ func said(status int, contentType, body string) func(http.ResponseWriter, *http.
 		w.Header().Set("Retry-After", "31536000")
 		w.Header().Set("Leasectl-Store", "\u202e[2J")
 		w.WriteHeader(status)
-		io.WriteString(w, strings.NewReplacer("THIEF", thief, "REQUEST", r.FormValue(leaseapi.ParamRequestID)).Replace(body))
+		io.WriteString(w, strings.NewReplacer("THIEF", thief, "REQUEST", wiretest.Asked(r).RequestID).Replace(body))
 	}
 }
 
@@ -187,7 +188,7 @@ func (h *hostile) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.lie.honest && r.URL.Path == leaseapi.PathAcquire {
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"names":["good"],"leases":[{"name":"good","generation":7}],"request_id":%q,"ttl":"5m","renew_every":"1m"}`, r.FormValue(leaseapi.ParamRequestID))
+		fmt.Fprintf(w, `{"names":["good"],"leases":[{"name":"good","generation":7}],"request_id":%q,"ttl":"5m","renew_every":"1m"}`, wiretest.Asked(r).RequestID)
 		return
 	}
 	h.lie.answer(w, r, h.thief.URL)

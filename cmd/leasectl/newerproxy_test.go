@@ -12,7 +12,7 @@ import (
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver"
-	"github.com/leasectl/leasectl/leaseapi"
+	"github.com/leasectl/leasectl/internal/wiretest"
 )
 
 // newerProxy is a server of a later wire, with changes that docs/versions.md allows: it says wire
@@ -46,7 +46,7 @@ type wire9 struct{ server http.Handler }
 
 func (h wire9) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := httptest.NewRecorder()
-	if r.URL.Query().Get(leaseapi.ParamType) == "moon" {
+	if wiretest.Asked(r).Type == "moon" {
 		answer.Header().Set("Content-Type", "application/problem+json")
 		answer.WriteHeader(http.StatusUnprocessableEntity)
 		answer.WriteString(`{"type":"urn:leasectl:problem:eclipse","title":"eclipse","status":422,"detail":"the moon is not to be had today"}`)

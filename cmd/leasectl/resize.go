@@ -14,8 +14,7 @@ import (
 type resizeOptions struct {
 	handle   string
 	count    int // 0: not given
-	items    int // if hasItems is set
-	hasItems bool
+	items    *int
 	optional bool
 }
 
@@ -35,7 +34,7 @@ two leases that hold and wait for each other would wait for ever.`,
 	}
 	flags := cmd.Flags()
 	flags.Var(handleValue(&o.handle), "handle", "the handle that acquire printed")
-	bindItems(flags, &o.items, &o.hasItems)
+	bindItems(flags, &o.items)
 	flags.Var(intValue(&o.count, 0, 1, pool.MaxUnits), "count", "how many units the lease is to hold")
 	bindWithoutLease(flags, &o.optional)
 	require(flags, "handle")
@@ -48,7 +47,7 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	switch {
 	case o.handle == "" && why == "":
 		return noHandle("whose lease is to be resized")
-	case (o.count > 0) == o.hasItems:
+	case (o.count > 0) == (o.items != nil):
 		return usagef("want one of --items and --count: how large the lease is to be")
 	case why != "":
 		a.Notef("%s: nothing is resized", why)
@@ -66,10 +65,7 @@ func (a *app) resize(ctx context.Context, o *resizeOptions, why string) error {
 	default:
 		return a.withoutLease(handle, o.optional, "nothing is resized")
 	}
-	size := holder.Size{Count: o.count}
-	if o.hasItems {
-		size.Items = &o.items
-	}
+	size := holder.Size{Count: o.count, Items: o.items}
 	units, err := a.holder.Resize(ctx, handle, size)
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
 	"github.com/leasectl/leasectl/cmd/leasectl/console"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -48,7 +49,7 @@ func TestServeWithAFullStderr(t *testing.T) {
 	// Long owners make more text than a pipe and the queue hold. No request waits for the answer
 	// to the one before.
 	const pairs = console.LogSize/2 + 500
-	pair := request(leaseapi.PathAcquire+"?type=q&owner="+strings.Repeat("x", 500), "") + request(leaseapi.PathRelease, `{"names":["q-0"]}`)
+	pair := request(wiretest.Target(leaseapi.PathAcquire+"?type=q&owner="+strings.Repeat("x", 500)), "") + request(leaseapi.PathRelease, `{"names":["q-0"]}`)
 	go func() {
 		for range pairs {
 			io.WriteString(conn, pair)
@@ -156,7 +157,7 @@ func TestServeWithFewDescriptors(t *testing.T) {
 	}
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: clitest.Patience}
 	for range 20 {
-		for target, body := range map[string]string{leaseapi.PathAcquire + "?type=q&wait=0s&request_id=x": "", leaseapi.PathRelease: `{"names":["q-0"]}`} {
+		for target, body := range map[string]string{leaseapi.PathAcquire: `{"type":"q","wait":"0s","request_id":"x"}`, leaseapi.PathRelease: `{"names":["q-0"]}`} {
 			resp, err := client.Post(s.url+target, "", strings.NewReader(body))
 			if err != nil {
 				t.Fatalf("%v\n%s", err, s.log)

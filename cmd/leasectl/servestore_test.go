@@ -249,7 +249,7 @@ func TestServeRefusesADamagedStore(t *testing.T) {
 	program := clitest.Build(t, "")
 	data := filepath.Join(t.TempDir(), "data")
 	s := startServer(t, program, "", "--data", data)
-	resp, err := http.Post(s.url+leaseapi.PathAcquire+"?type=q&owner=somebody", "", nil)
+	resp, err := http.Post(s.url+leaseapi.PathAcquire, "", strings.NewReader(`{"type":"q","owner":"somebody"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 )
 
 // Exec ends in time although its proxy has gone silent. CI systems send KILL as early as 5 s after
@@ -37,7 +38,7 @@ func TestSilentProxyBoundsTheEnd(t *testing.T) {
 						return
 					}
 					silent.Store(true)
-					out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"10s","renew_every":"3s","request_id":"` + req.URL.Query().Get("request_id") + `"}`))
+					out.Write([]byte(`{"names":["a"],"leases":[{"name":"a","generation":1}],"ttl":"10s","renew_every":"3s","request_id":"` + wiretest.Asked(req).RequestID + `"}`))
 				}))
 				file := w.Path("pid")
 				cmd := w.Command("exec", "--proxy", address, "--type", "install", "--ttl", "10s", "--grace-period", "1s", "--",

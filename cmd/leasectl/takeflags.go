@@ -40,7 +40,7 @@ const (
 func (o *takeOptions) bind(flags *pflag.FlagSet) {
 	flags.Var(typeValue(&o.Type), "type", "type of the lease: which pool it comes from")
 	flags.Var(intValue(&o.Count, 0, 1, pool.MaxUnits), "count", "how many leases, all together or none; of a counted pool, how many units of one lease (default: 1, or what the pool says)")
-	bindItems(flags, &o.Items, &o.HasItems)
+	bindItems(flags, &o.Items)
 	flags.Var(alsoValue(&o.Also), "also", fmt.Sprintf("another type to take a lease of, or N, in the same grant: all or none; may be given %d times; everything else is about --type", leaseapi.MaxAlso))
 	flags.Var(keyValue(&o.Key), "key", "what the lease is for; two leases of a pool never have the same key at once, unless both read it, and a request that waits for its key delays no others")
 	flags.Var(choiceValue(&o.KeyMode, "", leaseapi.KeyRead, leaseapi.KeyWrite), "key-mode", "with --key: read shares the key with others that read it; write has it alone (default: write)")
@@ -56,8 +56,8 @@ func (o *takeOptions) bind(flags *pflag.FlagSet) {
 }
 
 // bindItems binds --items, from which a counted pool computes units.
-func bindItems(flags *pflag.FlagSet, items *int, given *bool) {
-	flags.Var(itemsValue(items, given), "items", "how many items the lease is for; the cost setting of a counted pool says how many units that is")
+func bindItems(flags *pflag.FlagSet, items **int) {
+	flags.Var(itemsValue(items), "items", "how many items the lease is for; the cost setting of a counted pool says how many units that is")
 }
 
 // bindOvercommit binds --overcommit, which takes a lease even if the pool is full.

@@ -22,7 +22,7 @@ var mayImport = map[string][]string{
 	"holder/dial":       {"holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
 	"holder/usage":      {},
 	"holder/keeper":     {"holder/cleanup", "holder/dial", "holder/failpoint", "holder/local", "holder/socket", "holder/tokenfrom", "holder/usage", "leaseapi", "lockfile", "proxyclient", "process"},
-	"holder/holdertest": {"leaseapi", "lockfile"},
+	"holder/holdertest": {"leaseapi", "lockfile", "wiretest"},
 	"holder/recovery":   {"holder", "holder/cleanup", "holder/shared", "holder/v1", "lockfile", "proxyclient"},
 	"holder/shared":     {"holder", "holder/cleanup", "holder/dial", "holder/failpoint", "holder/keeper", "holder/service", "holder/usage", "holder/v1", "leaseapi", "lockfile", "proxyclient"},
 	"holder/local":      {"holder/socket", "leaseapi", "lockfile", "proxyclient", "process"},
@@ -52,6 +52,7 @@ var mayImport = map[string][]string{
 	"supervisor/follow":     {},
 	"sys":                   {},
 	"testenv":               {"sys"},
+	"wiretest":              {"leaseapi"},
 
 	"own":           {},
 	"testprogram":   {"lockfile", "proxyserver/store/storetest"},
@@ -171,8 +172,8 @@ func checkImports(t *testing.T, path string) {
 // on a real store, the tests of the whole program read its files and stores, and the tests of trap share their
 // processes.
 var testMayImport = map[string][]string{
-	"holder": {"holder/holdertest", "pool", "proxyserver"}, "holder/recovery": {"holder/dial", "holder/holdertest", "leaseapi"}, "holder/shared": {"holder/holdertest"}, "supervisor": {"holder/dial", "proxyclient"}, "proxyclient": {"pool", "proxyserver"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "holder/v1", "lockfile", "proxyserver/auth/authtest", "proxyserver/store/replicated/unsteady"},
-	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "process"},
+	"holder": {"holder/holdertest", "wiretest"}, "holder/recovery": {"holder/dial", "holder/holdertest", "leaseapi"}, "holder/shared": {"holder/holdertest"}, "supervisor": {"holder/dial", "proxyclient", "wiretest"}, "proxyclient": {"pool", "proxyserver", "wiretest"}, "proxyserver": {"proxyserver/auth/authtest", "proxyserver/config", "proxyserver/store/bolt", "proxyserver/store/replicated", "proxyserver/store/replicated/unsteady", "wiretest"}, "cmd/leasectl": {"cmd/leasectl/clitest", "holder/cleanup", "holder/v1", "lockfile", "proxyserver/auth/authtest", "proxyserver/store/replicated/unsteady", "wiretest"},
+	"cmd/leasectl/campaign": {"cmd/leasectl/clitest", "holder/recovery", "leaseapi", "lockfile", "proxyclient", "proxyserver/auth/authtest", "proxyserver/store/etcd/etcdtest", "proxyserver/store/postgres/pgtest", "proxyserver/store/storetest", "process", "wiretest"},
 	"docs/docstest":         {"cmd/leasectl/clitest", "leaseapi", "proxyserver/config", "proxyserver/starter"},
 	"proxyserver/auth":      {"proxyserver/auth/authtest"}, "proxyserver/ui": {"proxyserver/config"},
 	"examples/test": {"testprogram"},

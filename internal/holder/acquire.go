@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/leasectl/leasectl/internal/holder/cleanup"
@@ -173,10 +172,6 @@ func (l *Lease) enqueueInHandle(ctx context.Context, replaces func(lockfile.Reco
 	return err
 }
 
-// maxSwapText is how many bytes of the parameters of a request may name the leases that it replaces:
-// some 300 leases. A server reads 16 KiB of parameters and headers.
-const maxSwapText = 8 << 10
-
 // swaps tells whether the request can replace the lease of the handle's record in one step: the proxy
 // granted the lease and is leasectl's own, the request has room for the names, and the release has
 // nothing to tell but that it is over. The record must be ours: what is replaced goes by name and
@@ -189,7 +184,7 @@ func (l *Lease) swaps(ctx context.Context, r lockfile.Record) (bool, error) {
 	if !l.h.Journal.Covers(r.RequestID) && !l.h.Dialer.Sealed(r) {
 		return false, nil
 	}
-	if len(r.Leases) > leaseapi.MaxReplaces || len(url.QueryEscape(leaseapi.FormatReplaces(lockfile.Wire(r.Leases)))) > maxSwapText {
+	if len(r.Leases) > leaseapi.MaxReplaces {
 		return false, nil
 	}
 	p, err := l.itsProxy(ctx, r)

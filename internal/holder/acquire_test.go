@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/internal/holder/holdertest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 	"github.com/leasectl/leasectl/proxyclient"
@@ -250,7 +251,7 @@ func TestReplace(t *testing.T) {
 	}
 	tells := false
 	w.Proxy.OnAcquire = func(_ http.ResponseWriter, r *http.Request) bool {
-		if replaces, released := r.URL.Query().Has(leaseapi.ParamReplaces), len(w.Proxy.Released()) > 0; replaces == tells || released != tells {
+		if replaces, released := len(wiretest.Asked(r).Replaces) > 0, len(w.Proxy.Released()) > 0; replaces == tells || released != tells {
 			t.Errorf("tells %t: asked for others in the place of what it had is %t, after a release is %t", tells, replaces, released)
 		}
 		return false

@@ -2,11 +2,13 @@ package holder
 
 import (
 	"net/http"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/leasectl/leasectl/internal/holder/holdertest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -44,7 +46,7 @@ func TestAgedGrant(t *testing.T) {
 				w.Proxy.RenewEvery = time.Nanosecond // each answer is late already
 				w.Proxy.OnRenew = holdertest.Lost
 				w.Proxy.OnAcquire = func(out http.ResponseWriter, req *http.Request) bool {
-					asked = append(asked, req.FormValue(leaseapi.ParamRequestID))
+					asked = append(asked, wiretest.Asked(req).RequestID)
 					return ended && len(asked) == 2 && holdertest.EndedUnseen(out, req)
 				}
 				l, err := w.Acquire(holdertest.Within(t), r)
@@ -97,11 +99,7 @@ func TestWaitLeftForAskingAnew(t *testing.T) {
 	const wait, spent = time.Hour, 20 * time.Millisecond
 	var waits []time.Duration
 	w.Proxy.OnAcquire = func(out http.ResponseWriter, r *http.Request) bool {
-		left, err := time.ParseDuration(r.FormValue(leaseapi.ParamWait))
-		if err != nil {
-			t.Error(err)
-		}
-		waits = append(waits, left)
+		waits = append(waits, time.Duration(*wiretest.Asked(r).Wait))
 		time.Sleep(spent)
 		return len(waits) == 1 && holdertest.EndedUnseen(out, r)
 	}
@@ -147,11 +145,11 @@ func TestAgedGrantIsAskedForAlike(t *testing.T) {
 	for _, wait := range []time.Duration{0, time.Second, time.Hour} {
 		w := newWorld(t)
 		w.Proxy.RenewEvery = time.Nanosecond // each answer is late already
-		var asked []string
+		var asked []leaseapi.AcquireRequest
 		w.Proxy.OnAcquire = func(_ http.ResponseWriter, req *http.Request) bool {
-			q := req.URL.Query()
-			q.Del(leaseapi.ParamWait)
-			if asked = append(asked, q.Encode()); len(asked) == 2 {
+			q := wiretest.Asked(req)
+			q.Wait = nil
+			if asked = append(asked, q); len(asked) == 2 {
 				panic(http.ErrAbortHandler)
 			}
 			return false
@@ -159,8 +157,8 @@ func TestAgedGrantIsAskedForAlike(t *testing.T) {
 		if _, err := w.Acquire(holdertest.Within(t), Request{Ask: leaseapi.Ask{Type: "t"}, WaitTimeout: wait, Handle: w.Handle("handle")}); err != nil {
 			t.Fatal(err)
 		}
-		if len(asked) != 3 || asked[0] != asked[1] || asked[0] != asked[2] {
-			t.Errorf("wait %s: asked %q", wait, asked)
+		if len(asked) != 3 || !reflect.DeepEqual(asked[0], asked[1]) || !reflect.DeepEqual(asked[0], asked[2]) {
+			t.Errorf("wait %s: asked %+v", wait, asked)
 		}
 	}
 }

@@ -79,8 +79,8 @@ func (p *countedPool) resize(w http.ResponseWriter, r *http.Request) {
 func TestResize(t *testing.T) {
 	w := newWorld(t)
 	p := w.counted(512, 100)
-	l := w.take(Request{Ask: leaseapi.Ask{Key: "k", Items: 7, HasItems: true}})
-	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || !r.HasItems || r.Items != 7 || r.Count != 0 {
+	l := w.take(Request{Ask: leaseapi.Ask{Key: "k", Items: new(7)}})
+	if r := w.record(l.handle); r.Units != 512 || r.Key != "k" || r.Items == nil || *r.Items != 7 || r.Count != 0 {
 		t.Errorf("the handle says %+v", r)
 	}
 	step := func(to, want int, wantErr error) {

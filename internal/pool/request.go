@@ -62,53 +62,54 @@ func (e *RemovedError) Error() string { return "an operator removed the request:
 // Is makes the error an [ErrEnded].
 func (e *RemovedError) Is(target error) bool { return target == ErrEnded }
 
-// Ask is what a request asks for, beside the type of its pool. Its leases keep a copy.
+// Ask is what a request asks for, beside the type of its pool. Its leases keep a copy, and so do the records of
+// both in a store.
 type Ask struct {
-	Count int // how many units, in total; zero: not given, see [Set.Units]
+	Count int `json:"count"` // how many units, in total; zero: not given, see [Set.Units]
 
 	// Items is how many things the holder works on. The cost of the pool turns them into units,
 	// if HasItems is set and the request gives no count.
-	Items int
+	Items int `json:"items,omitempty"`
 	// Key, if not empty, is held by one request of the pool at a time, or by several that all
 	// read it: by their leases, and by the lock delays of these.
-	Key string
+	Key string `json:"key,omitempty"`
 	// Name, if not empty, is the name of a listed pool that the request wants, and no other. Such a
 	// request is for one unit, and has no Key. In a [Lease] it is hidden by the name that the lease
 	// has.
-	Name string
+	Name string `json:"name,omitempty"`
 	// Variant says what the run of a request does. It decides about merging with others of the
 	// same Key: see Coalesce.
-	Variant  string
-	Coalesce Coalesce // not of an Anonymous request, nor of a reader of its Key
-	ReadsKey bool     // false: it writes the Key, and holds that alone
+	Variant  string   `json:"variant,omitempty"`
+	Coalesce Coalesce `json:"coalesce,omitempty"`  // not of an Anonymous request, nor of a reader of its Key
+	ReadsKey bool     `json:"reads_key,omitempty"` // false: it writes the Key, and holds that alone
 
-	HasItems bool
+	HasItems bool `json:"has_items,omitempty"`
 	// Weighted marks a request whose client knows units: from a counted pool it gets one lease
 	// of as many units as it asks for. Any other request for N > 1 gets N leases of one unit
 	// each; a request for one gets the units that the pool sets for Unknown.
-	Weighted bool
+	Weighted bool `json:"weighted,omitempty"`
 
 	// Also is the other types of a request of several pools, and how much it wants of each: see
 	// [JoinAlso]. It is a string, not a slice, since an Ask is compared with ==. Everything else is
 	// about its first type. Not with Name, Coalesce or Overcommit, and not of an Anonymous request.
-	Also string
+	Also string `json:"also,omitempty"`
 
 	// Priority is how many steps it goes ahead: a step is worth as much waiting as [New] was told.
-	Priority int
+	Priority int `json:"priority,omitempty"`
 
 	// Overcommit marks a request that goes before all requests without it, does not wait for
 	// the pace or the end of a pause, and may exceed the limit by the overcommit of the pool;
 	// see [Config]. It waits for its key.
-	Overcommit bool
+	Overcommit bool `json:"overcommit,omitempty"`
 }
 
-// Set makes a what a client asks for, which [leaseapi.CheckTogether] and so on allow. Weighted says that it
-// knows units. The error is that of [ParseCoalesce].
-func (a *Ask) Set(to *leaseapi.Ask, weighted bool) (err error) {
-	if a.Count = to.Count; !weighted {
-		a.Count = max(a.Count, 1)
+// Set makes a what a client asks for that knows units. [leaseapi.CheckAsk] allows it. The error is that of
+// [ParseCoalesce].
+func (a *Ask) Set(to *leaseapi.Ask) (err error) {
+	a.Count, a.Weighted, a.HasItems = to.Count, true, to.Items != nil
+	if to.Items != nil {
+		a.Items = *to.Items
 	}
-	a.Items, a.HasItems, a.Weighted = to.Items, to.HasItems, weighted
 	a.Key, a.ReadsKey, a.Name = to.Key, to.KeyMode == leaseapi.KeyRead, to.Name
 	a.Also, a.Priority, a.Overcommit = JoinAlso(to.Also), to.Priority, to.Overcommit
 	a.Variant = to.Variant

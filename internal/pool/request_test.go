@@ -10,7 +10,7 @@ import (
 // Every part of what a client asks for reaches the pool: one that Set forgot would be checked, and ignored.
 func TestSetHasAllParts(t *testing.T) {
 	all := leaseapi.Ask{
-		Count: 2, Items: 3, HasItems: true, Key: "k", Name: "n", KeyMode: leaseapi.KeyRead,
+		Count: 2, Items: new(3), Key: "k", Name: "n", KeyMode: leaseapi.KeyRead,
 		Also: []leaseapi.Also{{Type: "u"}}, Coalesce: leaseapi.CoalesceOnce, Variant: "v", Priority: 4, Overcommit: true,
 	}
 	from := reflect.ValueOf(all)
@@ -25,7 +25,7 @@ func TestSetHasAllParts(t *testing.T) {
 		}
 		reflect.ValueOf(&one).Elem().Field(i).Set(from.Field(i))
 		var a, none Ask
-		if err := a.Set(&one, true); err != nil {
+		if err := a.Set(&one); err != nil {
 			t.Fatal(err)
 		}
 		if none.Weighted = true; a == none {
@@ -33,7 +33,7 @@ func TestSetHasAllParts(t *testing.T) {
 		}
 	}
 	var a Ask
-	if a.Set(&leaseapi.Ask{Coalesce: "tomorrow"}, true) == nil {
+	if a.Set(&leaseapi.Ask{Coalesce: "tomorrow"}) == nil {
 		t.Error("a word that is no way to coalesce passes for none")
 	}
 }

@@ -80,33 +80,24 @@ func (h *handler) askAgain(c caller, r *http.Request, t *term, p *acquireParams,
 // readAcquire returns the parameters of an acquire. It answers an invalid acquire itself; then ok is
 // false.
 func (h *handler) readAcquire(c caller, w http.ResponseWriter, r *http.Request) (p *acquireParams, ok bool) {
-	query, err := acquireQuery(r)
-	if err != nil {
-		h.metrics.Refused("", "bad-request")
-		badRequest(w, err)
-		return nil, false
-	}
-	if p, ok = parseAcquire(w, query); !ok {
-		h.metrics.Refused(p.Type, "bad-request")
-		return nil, false
-	}
-	p.came = time.Now()
-	p.Share = c.Share
-	p.by, p.Owner = c, pool.BindOwner(c.id, p.Owner)
 	// net/http watches the connection only once the body is read: then it ends the
 	// context when the client goes.
 	body, ok := readBody(w, r)
 	if !ok {
 		return nil, false
 	}
-	if p.ours { // version 1 ignores a body
-		err = checkNoFields(body)
+	if h.term().lastWaits.Load() { // reading JSON takes more stack than waiting: see [term.askAside]
+		aside(func() { p, ok = parseAcquire(w, r, body) })
+	} else {
+		p, ok = parseAcquire(w, r, body)
 	}
-	if err != nil {
+	if !ok {
 		h.metrics.Refused(p.Type, "bad-request")
-		badRequest(w, err)
 		return nil, false
 	}
+	p.came = time.Now()
+	p.Share = c.Share
+	p.by, p.Owner = c, pool.BindOwner(c.id, p.Owner)
 	p.crowded = h.connections.Crowded()
 	p.refuseToWait = p.crowded && p.Anonymous && !p.Try
 	p.Try = p.Try || p.refuseToWait // without an id it would keep its connection for the whole wait

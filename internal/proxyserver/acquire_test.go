@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -543,7 +544,7 @@ func TestCallID(t *testing.T) {
 			{"/lease/acquire?type=q&request_id=r&count=1", "", "", 200},
 			{"/lease/acquire?type=q&request_id=r&count=1", "no id", "", 200},
 		} {
-			req, err := http.NewRequest("POST", "http://pipe"+c.target, nil)
+			req, err := http.NewRequest("POST", "http://pipe"+wiretest.Target(c.target), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

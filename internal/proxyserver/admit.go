@@ -47,18 +47,23 @@ func (h *handler) identifyAsOf(r *http.Request, came time.Time) (caller, *auth.R
 // identifyAside is identifyHere on the stack of another goroutine, for a request that will probably
 // wait: checking a token takes more stack than waiting. See [term.askAside].
 func (h *handler) identifyAside(r *http.Request) (c caller, refusal *auth.Refusal) {
+	aside(func() { c, refusal = h.identifyHere(r) })
+	return c, refusal
+}
+
+// aside calls f on the stack of another goroutine.
+func aside(f func()) {
 	var cause any
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer func() { cause = recover() }() // nobody else can
-		c, refusal = h.identifyHere(r)
+		f()
 	}()
 	<-done
 	if cause != nil {
 		panic(cause)
 	}
-	return c, refusal
 }
 
 // connKey is the key of a context's value: the connection that a request came on.

@@ -63,7 +63,7 @@ func TestAlso(t *testing.T) {
 		}{
 			"type=a&also=b":                                            {400, "goes with a request_id"},
 			"type=a&request_id=x&also=":                                {400, "type is empty"},
-			"type=a&request_id=x&also=b%3Dx":                           {400, "neither a type nor TYPE=N"},
+			"type=a&request_id=x&also=b%3Dx":                           {400, "cannot unmarshal string"},
 			"type=a&request_id=x&also=a":                               {400, "is there twice"},
 			"type=a&request_id=x&also=b&also=b%3D2":                    {400, "is there twice"},
 			"type=a&request_id=x&also=b&key=k&coalesce=join&variant=v": {400, "coalesce join does not go with also"},

@@ -77,6 +77,13 @@ func takeTurn(w http.ResponseWriter, body []byte) {
 	}
 }
 
+// endTurn gives the turn of takeTurn back before the answer begins.
+func endTurn(w http.ResponseWriter) {
+	if a, ok := w.(*answerWriter); ok {
+		a.giveBackTurn()
+	}
+}
+
 func (w *answerWriter) giveBackTurn() {
 	if w.endTurn != nil {
 		w.endTurn()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -59,7 +60,7 @@ func TestMemoryOfAnswers(t *testing.T) {
 			t.Errorf("after one was over: %d, %d bytes", r.status, len(r.body))
 		}
 		for range mostOfOne/bytesOfList - 1 {
-			ask("POST " + leaseapi.PathAcquire + "?" + granted)
+			ask("POST " + wiretest.Target(leaseapi.PathAcquire+"?"+granted))
 		}
 		for _, conn := range conns {
 			go io.Copy(io.Discard, conn)

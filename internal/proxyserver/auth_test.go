@@ -116,7 +116,7 @@ func TestCallerIsItsName(t *testing.T) {
 		if r := other.release(`{"request_ids":["r"]}`); r.status != 200 || r.body != `{"released":[]}` {
 			t.Errorf("%s releases its id: %d %s", who, r.status, r.body)
 		}
-		if r := other.acquire("type=b&request_id=swap&owner=me&replaces=" + leaseapi.FormatReplaces(granted.Leases)); r.status != 403 {
+		if r := other.acquire("type=b&request_id=swap&owner=me" + replacing(granted.Leases...)); r.status != 403 {
 			t.Errorf("%s replaces it: %d %s", who, r.status, r.body)
 		}
 	}

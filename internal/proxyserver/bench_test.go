@@ -21,6 +21,7 @@ import (
 	bolt "go.etcd.io/bbolt"
 
 	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/wiretest"
 )
 
 // listen serves h on loopback until the benchmark ends.
@@ -81,7 +82,7 @@ func dialWire(b *testing.B, addr string) *wire {
 }
 
 func (w *wire) send(target, body string) error {
-	_, err := fmt.Fprintf(w, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", target, len(body), body)
+	_, err := fmt.Fprintf(w, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", wiretest.Target(target), len(body), body)
 	return err
 }
 
@@ -345,7 +346,7 @@ func benchWaiters(b *testing.B, n int, addr string, waiting func() int) {
 				b.Fatal(err)
 			}
 			conns = append(conns, c)
-			if _, err := fmt.Fprintf(c, "POST /lease/acquire?type=q&request_id=r%d&owner=job-%d HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", i, i); err != nil {
+			if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n", wiretest.Target(fmt.Sprintf("/lease/acquire?type=q&request_id=r%d&owner=job-%d", i, i))); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/store/bolt"
+	"github.com/leasectl/leasectl/internal/wiretest"
 )
 
 // Environment of a child process that serves for the campaign.
@@ -147,7 +148,7 @@ func insist(ctx context.Context, c *http.Client, method, target, body string) (r
 }
 
 func once(ctx context.Context, c *http.Client, method, target, body string) (reply, error) {
-	req, err := http.NewRequestWithContext(ctx, method, "http://server"+target, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, "http://server"+wiretest.Target(target), strings.NewReader(body))
 	if err != nil {
 		return reply{}, err
 	}

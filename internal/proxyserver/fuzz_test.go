@@ -14,6 +14,7 @@ import (
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
 	"github.com/leasectl/leasectl/internal/proxyserver/config"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -35,6 +36,7 @@ func newFuzzed(t *testing.T, may *auth.Config) *fuzzed {
 
 // send sends a request whose client leaves when it would have to wait.
 func (f *fuzzed) send(method, target, body string) *httptest.ResponseRecorder {
+	target = wiretest.Target(target)
 	u, err := url.ParseRequestURI(target)
 	if err != nil {
 		f.t.Skip("no server sees such a target")

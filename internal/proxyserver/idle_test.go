@@ -17,6 +17,7 @@ import (
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/connlimit"
+	"github.com/leasectl/leasectl/internal/wiretest"
 )
 
 // socket is a place where servers that stop when idle follow each other, as with
@@ -101,7 +102,7 @@ func (s *socket) client() *http.Client {
 }
 
 func (s *socket) post(c *http.Client, target, body string) error {
-	resp, err := c.Post("http://local"+target, "", strings.NewReader(body))
+	resp, err := c.Post("http://local"+wiretest.Target(target), "", strings.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -239,7 +240,7 @@ func TestLeaseAtTheLastMoment(t *testing.T) {
 			return
 		}
 		defer nc.Close()
-		io.WriteString(nc, "POST /lease/acquire?type=q&ttl=1s HTTP/1.0\r\n\r\n")
+		io.WriteString(nc, "POST "+wiretest.Target("/lease/acquire?type=q&ttl=1s")+" HTTP/1.0\r\n\r\n")
 		if answer, err := io.ReadAll(nc); !strings.Contains(string(answer), `["q-0"]`) {
 			t.Errorf("answer %q, %v", answer, err)
 		}

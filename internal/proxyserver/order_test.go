@@ -139,7 +139,7 @@ func TestMoveWire(t *testing.T) {
 			body: `{"request_id":"r","type":"q","owner":"you","priority":-7,"before":0,"place":1,"length":1}`},
 		{name: "again", method: "POST", target: target, send: `{"request_id":"r","priority":-7,"reason":"x"}`, status: 200, contentType: typeJSON,
 			body: `{"request_id":"r","type":"q","owner":"you","priority":-7,"before":-7,"place":1,"length":1}`},
-		{name: "acquire, no number", method: "POST", target: "/lease/acquire?type=q&request_id=s&priority=x", status: 400, contentType: typeProblem, problem: bad, body: `parameter "priority" is not valid: x`},
+		{name: "acquire, no number", method: "POST", target: "/lease/acquire?type=q&request_id=s&priority=x", status: 400, contentType: typeProblem, problem: bad, body: `the body is not valid: json: cannot unmarshal string into Go struct field AcquireRequest.Ask.priority of type int`},
 		{name: "acquire, too low", method: "POST", target: "/lease/acquire?type=q&request_id=s&priority=-101", status: 400, contentType: typeProblem, problem: bad, body: "priority -101: want -100 to 100"},
 		{name: "acquire, another priority", method: "POST", target: "/lease/acquire?type=q&request_id=r&owner=you&priority=-7", status: 409, contentType: typeProblem, problem: leaseapi.ProblemConflict, body: pool.ErrConflict.Error()},
 	})

@@ -1,7 +1,9 @@
 package proxyserver
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/leaseapi"
@@ -43,83 +46,107 @@ type acquireRequest struct {
 	stale   []pool.Stale // those of replaces that had ended before
 }
 
-// parseAcquire reads the parameters of an acquire. After a count of 0 it ignores
-// the rest. It answers an error itself, as text if version 1 knows it, else as a
-// problem; then ok is false.
-func parseAcquire(w http.ResponseWriter, query url.Values) (p *acquireParams, ok bool) {
-	p = new(acquireParams)
-	p.Type = query.Get(leaseapi.ParamType)
-	if p.Type == "" {
-		http.Error(w, "type is required", http.StatusBadRequest)
-		return p, false
-	}
-	if raw := query.Get(leaseapi.ParamCount); raw != "" {
-		n, err := strconv.ParseUint(raw, 10, strconv.IntSize)
-		if err != nil {
-			http.Error(w, leaseapi.InvalidParam(leaseapi.ParamCount, raw).Error(), http.StatusBadRequest)
-			return p, false
+// parseAcquire reads an acquire, of ours or of version 1. It answers an error itself, as text if version 1
+// knows it, else as a problem; then ok is false.
+func parseAcquire(w http.ResponseWriter, r *http.Request, body []byte) (p *acquireParams, ok bool) {
+	p = &acquireParams{}
+	query, err := acquireQuery(r)
+	switch {
+	case err != nil:
+	case query.Has(leaseapi.ParamAsk):
+		if err = checkNoFields(body); err == nil {
+			err = p.readOurs([]byte(query.Get(leaseapi.ParamAsk)))
 		}
-		if p.Count = int(min(n, math.MaxInt)); p.Count == 0 {
-			p.nothing = true
-			return p, true
-		}
+	case isOurs(r, body):
+		takeTurn(w, body)
+		err = p.readOurs(body)
+		endTurn(w) // before it waits for a lease
+	default: // version 1 ignores a body
+		return p, p.readVersion1(w, query)
 	}
-	if err := p.parseOurs(query); err != nil {
+	if err != nil {
 		badRequest(w, err)
 		return p, false
 	}
 	return p, true
 }
 
-func (p *acquireParams) parseOurs(query url.Values) error {
-	p.Owner = query.Get(leaseapi.ParamOwner)
-	p.ID = query.Get(leaseapi.ParamRequestID)
-	p.Anonymous = p.ID == ""
-	p.wait = -1
-	p.ours = beyondVersion1(query)
-	if query.Has(leaseapi.ParamRequestID) {
-		if err := leaseapi.CheckRequestID(p.ID); err != nil {
-			return err
-		}
-	}
-	if err := leaseapi.CheckOwner(p.Owner); err != nil {
-		return err
-	}
-	var err error
-	if query.Has(leaseapi.ParamTTL) {
-		if p.TTL, err = parseDuration(leaseapi.ParamTTL, query); err != nil {
-			return err
-		}
-		if err = leaseapi.CheckTTL(p.TTL); err != nil {
-			return leaseapi.InvalidParam(leaseapi.ParamTTL, err.Error())
-		}
-	}
-	if query.Has(leaseapi.ParamWait) {
-		if p.wait, err = parseDuration(leaseapi.ParamWait, query); err != nil {
-			return err
-		}
-		p.Try = p.wait == 0
-	}
-	if err := p.parseAsk(query); err != nil {
-		return err
-	}
-	return p.parseReplaces(query)
+// isOurs reports whether an acquire is its body, beside which the parameters of version 1 count for nothing.
+// Version 1 ignores a body, so one beside a query must say that it is JSON.
+func isOurs(r *http.Request, body []byte) bool {
+	isJSON := r.URL.RawQuery == "" || strings.HasPrefix(r.Header.Get("Content-Type"), contentTypeJSON)
+	return isJSON && len(body) > 0 && body[0] == '{'
 }
 
-// acquireParameters are all that an acquire may have. The first two are version 1.
-var acquireParameters = append([]string{
-	leaseapi.ParamType, leaseapi.ParamCount,
-	leaseapi.ParamOwner, leaseapi.ParamRequestID, leaseapi.ParamTTL, leaseapi.ParamWait, leaseapi.ParamReplaces,
-}, leaseapi.AskParams()...)
+// readVersion1 reads the parameters of version 1. After a count of 0 it ignores the rest. It answers an error
+// itself; then ok is false.
+func (p *acquireParams) readVersion1(w http.ResponseWriter, query url.Values) (ok bool) {
+	p.Anonymous, p.wait = true, -1
+	p.Type = query.Get(leaseapi.ParamType)
+	if p.Type == "" {
+		http.Error(w, "type is required", http.StatusBadRequest)
+		return false
+	}
+	count := 1
+	if raw := query.Get(leaseapi.ParamCount); raw != "" {
+		n, err := strconv.ParseUint(raw, 10, strconv.IntSize)
+		if err != nil {
+			http.Error(w, leaseapi.InvalidParam(leaseapi.ParamCount, raw).Error(), http.StatusBadRequest)
+			return false
+		}
+		count = int(min(n, math.MaxInt))
+	}
+	p.Count, p.nothing = count, count == 0
+	return true
+}
 
-// beyondVersion1 reports whether an acquire has a parameter that version 1 does not have.
-func beyondVersion1(query url.Values) bool {
-	for name := range query {
-		if !slices.Contains(acquireParameters[:2], name) {
-			return true
+// readOurs reads a [leaseapi.AcquireRequest].
+func (p *acquireParams) readOurs(body []byte) error {
+	var r leaseapi.AcquireRequest
+	if err := checkSize(body); err != nil {
+		return err
+	}
+	if err := decodeBody(body, &r); err != nil {
+		return err
+	}
+	if err := checkTexts(body); err != nil {
+		return err
+	}
+	if err := leaseapi.CheckAcquire(&r); err != nil {
+		return err
+	}
+	p.ours = true
+	p.Type, p.Owner, p.ID, p.TTL = r.Type, r.Owner, r.RequestID, time.Duration(r.TTL)
+	p.Anonymous, p.wait = r.RequestID == "", -1
+	if r.Wait != nil {
+		p.wait = time.Duration(*r.Wait)
+		p.Try = p.wait == 0
+	}
+	for _, l := range r.Replaces {
+		p.replaces = append(p.replaces, pool.Ref{Name: l.Name, Generation: l.Generation, Request: l.RequestID})
+	}
+	return p.Ask.Set(&r.Ask)
+}
+
+// checkTexts refuses an acquire with a text that would pass for another, or for none: a script whose variable is
+// empty would get a lease without its key.
+func checkTexts(body []byte) error {
+	if !utf8.Valid(body) {
+		return errors.New("the body is not valid UTF-8")
+	}
+	if !bytes.Contains(body, []byte(`""`)) {
+		return nil
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(body, &fields); err != nil {
+		return err
+	}
+	for name, value := range fields {
+		if string(value) == `""` && name != "owner" {
+			return fmt.Errorf("%s is empty", leaseapi.Shorten(name))
 		}
 	}
-	return false
+	return nil
 }
 
 // parseQuery returns the parameters of r; r.URL.Query would drop invalid parts silently.
@@ -131,13 +158,20 @@ func parseQuery(r *http.Request) (url.Values, error) {
 	return query, nil
 }
 
-// acquireQuery returns the parameters of an acquire. Those of version 1 may be there twice: the first counts.
+// acquireQuery returns the query of an acquire, which has the parameters of version 1 and [leaseapi.ParamAsk]
+// only. Those of version 1 may be there twice: the first counts.
 func acquireQuery(r *http.Request) (url.Values, error) {
 	query, err := parseQuery(r)
-	if err != nil || !beyondVersion1(query) {
-		return query, err
+	for name, values := range query {
+		switch {
+		case name == leaseapi.ParamType, name == leaseapi.ParamCount:
+		case name != leaseapi.ParamAsk:
+			return nil, fmt.Errorf("unknown parameter %q: a query has type and count; to ask for more, send all of it as JSON in the body", leaseapi.Shorten(name))
+		case len(values) > 1:
+			return nil, fmt.Errorf("parameter %q is there %d times", name, len(values))
+		}
 	}
-	return query, checkParameters(query, acquireParameters)
+	return query, err
 }
 
 // checkParameters refuses parameters that are not among known: the server could not do what they ask
@@ -148,55 +182,11 @@ func checkParameters(query url.Values, known []string) error {
 		switch {
 		case !slices.Contains(known, name):
 			return fmt.Errorf("unknown parameter %q: this call has %s", leaseapi.Shorten(name), cmp.Or(strings.Join(known, ", "), "none"))
-		case len(values) > 1 && name != leaseapi.ParamAlso:
+		case len(values) > 1:
 			return fmt.Errorf("parameter %q is there %d times", name, len(values))
 		}
 	}
 	return nil
-}
-
-// parseAsk reads what is asked for, beside the type and the count.
-func (p *acquireParams) parseAsk(query url.Values) error {
-	ask := &leaseapi.Ask{Type: p.Type, Count: p.Count}
-	if err := leaseapi.DecodeAsk(ask, query); err != nil {
-		return err
-	}
-	switch {
-	case p.Anonymous && len(ask.Also) > 0:
-		return errors.New("also goes with a request_id: a client of version 1 knows one type")
-	case p.Anonymous && ask.Coalesce != "":
-		return errors.New("coalesce goes with a request_id: a client of version 1 knows no end but its own")
-	}
-	return p.Ask.Set(ask, p.ours)
-}
-
-// parseReplaces reads which leases the request takes the place of.
-func (p *acquireParams) parseReplaces(query url.Values) error {
-	if !query.Has(leaseapi.ParamReplaces) {
-		return nil
-	}
-	if p.Anonymous {
-		return errors.New("replaces goes with a request_id: without one, a repeated call would be another request")
-	}
-	leases, err := leaseapi.ParseReplaces(query.Get(leaseapi.ParamReplaces))
-	if err != nil {
-		return leaseapi.InvalidParam(leaseapi.ParamReplaces, err.Error())
-	}
-	for _, l := range leases {
-		p.replaces = append(p.replaces, pool.Ref{Name: l.Name, Generation: l.Generation})
-	}
-	return nil
-}
-
-func parseDuration(name string, query url.Values) (time.Duration, error) {
-	d, err := time.ParseDuration(query.Get(name))
-	if err == nil {
-		err = notNegative(name, d)
-	}
-	if err != nil {
-		return 0, leaseapi.InvalidParam(name, err.Error())
-	}
-	return d, nil
 }
 
 func notNegative(name string, d time.Duration) error {

@@ -1,6 +1,7 @@
 package proxyserver
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"strings"
@@ -15,7 +16,11 @@ import (
 
 // replacing is the part of a query that names the leases to replace.
 func replacing(leases ...leaseapi.Lease) string {
-	return "&replaces=" + url.QueryEscape(leaseapi.FormatReplaces(leases))
+	var all []string
+	for _, l := range leases {
+		all = append(all, fmt.Sprintf("%s:%d", l.Name, l.Generation))
+	}
+	return "&replaces=" + url.QueryEscape(strings.Join(all, ","))
 }
 
 // holders returns the generation of each name of the first pool that is held.
@@ -126,7 +131,7 @@ func TestReacquireRefused(t *testing.T) {
 		{"type=q&owner=job-1&request_id=e" + replacing(own[0], others[0]), 403, `q-1 is held by \"job-2\"`},
 		{"type=q&request_id=e" + replacing(own...), 403, `q-0 is held by \"job-1\"`},
 		{"type=q&owner=job-1" + replacing(own...), 400, "replaces goes with a request_id"},
-		{"type=q&owner=job-1&request_id=e&replaces=q-0", 400, "want NAME:GENERATION"},
+		{"type=q&owner=job-1&request_id=e&replaces=q-0", 400, "cannot unmarshal string"},
 	} {
 		r := p.acquire(tt.query)
 		if r.status != tt.status || !strings.Contains(r.body, tt.says) {
@@ -300,14 +305,17 @@ func TestManyReplaced(t *testing.T) {
 			many = append(many, leaseapi.Lease{Name: num(uint64(i)), Generation: 1})
 		}
 		begin := time.Now()
-		query := "type=q&request_id=r&wait=1h" + replacing(many...)
-		if got := decode[leaseapi.Queued](t, p.acquire(query), 202); len(got.Stale) != len(many) || time.Since(begin) > 0 {
+		acquire := func(id string, replaces []leaseapi.Lease) reply {
+			body, _ := json.Marshal(leaseapi.AcquireRequest{Ask: leaseapi.Ask{Type: "q"}, RequestID: id, Replaces: replaces})
+			return p.do("POST", leaseapi.PathAcquire, string(body))
+		}
+		if got := decode[leaseapi.Queued](t, acquire("r", many), 202); len(got.Stale) != len(many) || time.Since(begin) > 0 {
 			t.Errorf("%d are stale after %v", len(got.Stale), time.Since(begin))
 		}
-		if got := decode[leaseapi.Queued](t, p.acquire(query), 202); len(got.Stale) != 0 || got.Place != 1 || time.Since(begin) != leaseapi.SliceTime {
+		if got := decode[leaseapi.Queued](t, acquire("r", many), 202); len(got.Stale) != 0 || got.Place != 1 || time.Since(begin) != leaseapi.SliceTime {
 			t.Errorf("again: %d are stale, place %d, after %v", len(got.Stale), got.Place, time.Since(begin))
 		}
-		if r := p.acquire("type=q&request_id=s" + replacing(append(many, many[0])...)); r.status != 400 {
+		if r := acquire("s", append(many, many[0])); r.status != 400 {
 			t.Errorf("more: %d %s", r.status, r.body)
 		}
 	})

@@ -16,6 +16,7 @@ import (
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -98,7 +99,7 @@ func TestHalfClosed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(nc, "POST /lease/acquire?"+c.query+" HTTP/1.0\r\n\r\n")
+		io.WriteString(nc, "POST "+wiretest.Target("/lease/acquire?"+c.query)+" HTTP/1.0\r\n\r\n")
 		p.waitingFor(1)
 		nc.(*net.TCPConn).CloseWrite()
 		answer, err := io.ReadAll(nc)

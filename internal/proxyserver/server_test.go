@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/leasectl/leasectl/internal/pool"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -143,12 +144,14 @@ func (p *peer) do(method, target, body string) reply {
 
 // local is do without a connection, for a server that accepts no connections.
 func (p *peer) local(method, target, body string) reply {
+	target = wiretest.Target(target)
 	w := httptest.NewRecorder()
 	p.server.ServeHTTP(w, httptest.NewRequest(method, target, strings.NewReader(body)))
 	return reply{w.Code, w.Result().Header, w.Body.String()}
 }
 
 func (p *peer) try(ctx context.Context, method, target, body string) (reply, error) {
+	target = wiretest.Target(target)
 	req, err := http.NewRequestWithContext(ctx, method, "http://pipe"+target, strings.NewReader(body))
 	if err != nil {
 		return reply{}, err
@@ -287,7 +290,7 @@ func eventually(t testing.TB, ok func() bool) {
 
 // record returns a recorder and a request, for calls without a connection.
 func record(method, target, body string) (*httptest.ResponseRecorder, *http.Request) {
-	return httptest.NewRecorder(), httptest.NewRequest(method, target, strings.NewReader(body))
+	return httptest.NewRecorder(), httptest.NewRequest(method, wiretest.Target(target), strings.NewReader(body))
 }
 
 // withLeases returns the body of a renewal or release of these leases, and nothing else.

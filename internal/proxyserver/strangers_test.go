@@ -13,6 +13,7 @@ import (
 
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -30,7 +31,7 @@ func callers(t *testing.T) *auth.Config {
 
 // post is the head of a POST with a body of so many bytes, and a few of them.
 func post(path string, size int, header ...string) string {
-	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: pipe\r\nContent-Length: %d\r\n", path, size)
+	head := fmt.Sprintf("POST %s HTTP/1.1\r\nHost: pipe\r\nContent-Length: %d\r\n", wiretest.Target(path), size)
 	return head + strings.Join(append(header, ""), "\r\n") + "\r\nx"
 }
 
@@ -205,7 +206,7 @@ func TestWaitersAreAskedAgain(t *testing.T) {
 				p := start(t, Options{Pools: []pool.Config{quota(1)}})
 				p.acquire("type=q") // while everybody may
 				p.server.SetAuth(callers(t))
-				conn := p.say("POST /lease/acquire?type=q" + more + " HTTP/1.1\r\nHost: pipe\r\n" + bearer + "\r\n\r\n")
+				conn := p.say("POST " + wiretest.Target("/lease/acquire?type=q"+more) + " HTTP/1.1\r\nHost: pipe\r\n" + bearer + "\r\n\r\n")
 				time.Sleep(waits)
 				changed := callers(t)
 				c.change(changed)

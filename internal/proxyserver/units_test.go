@@ -44,7 +44,7 @@ func TestUnitsRefused(t *testing.T) {
 		{name: "empty key", method: "POST", target: "/lease/acquire?type=mem&key=", status: 400, contentType: typeProblem,
 			problem: leaseapi.ProblemBadRequest, body: "key is empty"},
 		{name: "overcommit of letters", method: "POST", target: "/lease/acquire?type=mem&overcommit=yes", status: 400, contentType: typeProblem,
-			problem: leaseapi.ProblemBadRequest, body: `parameter "overcommit" is not valid: yes`},
+			problem: leaseapi.ProblemBadRequest, body: "the body is not valid: json: cannot unmarshal string into Go struct field AcquireRequest.Ask.overcommit of type bool"},
 		{name: "overcommit of names", method: "POST", target: "/lease/acquire?type=q&overcommit=true", status: 400, contentType: typeText,
 			body: failed("q", pool.ErrNamesOvercommit.Error())},
 		{name: "more than there is", method: "POST", target: "/lease/acquire?type=mem&count=1025", status: 400, contentType: typeText,

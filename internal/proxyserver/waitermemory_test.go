@@ -14,6 +14,7 @@ import (
 	"github.com/leasectl/leasectl/internal/pool"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth"
 	"github.com/leasectl/leasectl/internal/proxyserver/auth/authtest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -75,7 +76,7 @@ func testWaiterMemory(t *testing.T, opts Options, token string) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := fmt.Fprintf(c, "POST %s?type=q&owner=job-%d HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 0\r\n\r\n", leaseapi.PathAcquire, i, authorization); err != nil {
+		if _, err := fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\n%sContent-Length: 0\r\n\r\n", wiretest.Target(fmt.Sprintf("%s?type=q&owner=job-%d", leaseapi.PathAcquire, i)), authorization); err != nil {
 			t.Fatal(err)
 		}
 	}

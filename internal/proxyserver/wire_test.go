@@ -117,13 +117,13 @@ func TestOursWire(t *testing.T) {
 	eventually(t, func() bool { return p.pools()[1].Waiting == 1 })
 	p.server.handler.storeID = func() string { return "ID" }
 	runWire(t, p, []wireCase{
-		{name: "bad wait", method: "POST", target: acquire + "?type=q&wait=1", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: time: missing unit in duration "1"`},
-		{name: "negative wait", method: "POST", target: acquire + "?type=q&wait=-1s", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: wait -1s is negative`},
+		{name: "bad wait", method: "POST", target: acquire + "?type=q&wait=1", status: 400, contentType: typeProblem, problem: bad, body: `the body is not valid: time: missing unit in duration "1"`},
+		{name: "negative wait", method: "POST", target: acquire + "?type=q&wait=-1s", status: 400, contentType: typeProblem, problem: bad, body: `parameter "wait" is not valid: -1s is negative`},
+		{name: "bad ttl", method: "POST", target: acquire + "?type=q&ttl=x", status: 400, contentType: typeProblem, problem: bad, body: `the body is not valid: time: invalid duration "x"`},
 		{name: "short ttl", method: "POST", target: acquire + "?type=q&ttl=999ms", status: 400, contentType: typeProblem, problem: bad, body: `parameter "ttl" is not valid: ttl 999ms is too short: a lease lasts 1s at least`},
-		{name: "bad ttl", method: "POST", target: acquire + "?type=q&ttl=x", status: 400, contentType: typeProblem, problem: bad, body: `parameter "ttl" is not valid: time: invalid duration "x"`},
 		{name: "long owner", method: "POST", target: acquire + "?type=q&owner=" + long, status: 400, contentType: typeProblem, problem: bad, body: `owner "xxxxxxxxxxxxxxxxxxxx"… is 513 bytes long: at most 512`},
 		{name: "owner with newline", method: "POST", target: acquire + "?type=q&owner=a%0Ab", status: 400, contentType: typeProblem, problem: bad, body: `owner "a\nb" contains '\n'`},
-		{name: "owner not UTF-8", method: "POST", target: acquire + "?type=q&owner=%ff", status: 400, contentType: typeProblem, problem: bad, body: `owner "\xff" is not valid UTF-8`},
+		{name: "owner not UTF-8", method: "POST", target: acquire, send: "{\"type\":\"q\",\"owner\":\"\xff\"}", status: 400, contentType: typeProblem, problem: bad, body: "the body is not valid UTF-8"},
 		{name: "empty request id", method: "POST", target: acquire + "?type=q&request_id=", status: 400, contentType: typeProblem, problem: bad, body: "request_id is empty"},
 		{name: "id of a request that has none", method: "POST", target: acquire + "?type=q&request_id=%001", status: 400, contentType: typeProblem, problem: bad, body: `request_id "\x001" contains '\x00'`},
 		{name: "long request id", method: "POST", target: acquire + "?type=q&request_id=" + long, status: 400, contentType: typeProblem, problem: bad, body: `request_id "xxxxxxxxxxxxxxxxxxxx"… is 513 bytes long: at most 128`},
@@ -175,7 +175,7 @@ func TestOursWire(t *testing.T) {
 
 // postBodies are what the calls that are POSTs read, by their paths.
 var postBodies = map[string]any{
-	leaseapi.PathAcquire: struct{}{},
+	leaseapi.PathAcquire: leaseapi.AcquireRequest{},
 	leaseapi.PathRelease: leaseapi.ReleaseRequest{},
 	leaseapi.PathRenew:   leaseapi.RenewRequest{},
 	leaseapi.PathResize:  leaseapi.ResizeRequest{},
@@ -193,6 +193,9 @@ var postBodies = map[string]any{
 func withUnknown(of reflect.Type) []string {
 	all := []string{`{"tides":1}`}
 	for _, f := range reflect.VisibleFields(of) {
+		if f.Anonymous {
+			continue // its fields are there, too
+		}
 		inner, open, end := f.Type, "", ""
 		if inner.Kind() == reflect.Slice {
 			inner, open, end = inner.Elem(), "[", "]"
@@ -228,7 +231,7 @@ func TestUnknownIsRefused(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			query, parameters := "?", rt.parameters
 			if path == leaseapi.PathAcquire {
-				query, parameters = "?type=q&request_id=r&", acquireParameters
+				query, parameters = "?type=q&type=q&", []string{leaseapi.ParamAsk} // the first type counts, as in version 1
 			}
 			switch path {
 			case leaseapi.PathHealth, leaseapi.PathReady, leaseapi.PathMetrics:
@@ -241,9 +244,7 @@ func TestUnknownIsRefused(t *testing.T) {
 			for _, name := range parameters {
 				upper := strings.ToUpper(name)
 				refused(t, rt.method, path+query+upper+"=1", "", `unknown parameter "`+upper+`"`)
-				if name != leaseapi.ParamAlso {
-					refused(t, rt.method, path+query+name+"=1&"+name+"=1", "", `parameter "`+name+`" is there `)
-				}
+				refused(t, rt.method, path+query+name+"=1&"+name+"=1", "", `parameter "`+name+`" is there `)
 			}
 			if rt.method != http.MethodPost {
 				return
@@ -253,7 +254,7 @@ func TestUnknownIsRefused(t *testing.T) {
 				t.Fatal("which body does it read?")
 			}
 			for _, body := range withUnknown(reflect.TypeOf(body)) {
-				refused(t, rt.method, path+query, body, `unknown field "tides"`)
+				refused(t, rt.method, path, body, `unknown field "tides"`)
 			}
 		})
 	}
@@ -273,7 +274,10 @@ func TestBeyondVersion1(t *testing.T) {
 	}{
 		{leaseapi.PathAcquire + "?type=q&type=x&count=1&count=2", `{"tides":1}`, 200, `{"names":["q-0"]}`},
 		{leaseapi.PathRelease, `{"Names":["q-0"],"names":["q-0"]}`, 204, ""},
-		{leaseapi.PathAcquire + "?type=q&owner=", `{}`, 200, `"generation"`},
+		{leaseapi.PathAcquire, `{"type":"q"}`, 200, `"generation"`},
+		{leaseapi.PathRelease, `{"names":["q-0"]}`, 204, ""},
+		{leaseapi.PathAcquire + `?type=x&count=7&ask={"type":"q"}`, "{}", 200, `"generation"`},
+		{leaseapi.PathAcquire + `?ask={"type":"q"}`, `{"owner":"me"}`, 400, `unknown field \"owner\"`},
 		{leaseapi.PathRelease, `{"names":["q-0"],"leases":[]}`, 200, `{"released":["q-0"]`},
 		{leaseapi.PathRelease, `{"names":["q-0"],"report":{"request_id":"r","outcome":"ok"}}`, 200, `{"released":["q-0"]`},
 	} {

@@ -17,6 +17,7 @@ import (
 	"github.com/leasectl/leasectl/internal/child"
 	"github.com/leasectl/leasectl/internal/holder"
 	"github.com/leasectl/leasectl/internal/holder/dial"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/trap"
 )
@@ -50,7 +51,7 @@ func (c *calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case what == "acquire":
 		json.NewEncoder(w).Encode(leaseapi.AcquireReply{
 			Names: []string{"a"}, Leases: []leaseapi.Lease{{Name: "a", Generation: uint64(len(c.made))}},
-			RequestID: r.FormValue("request_id"), TTL: leaseapi.Duration(5 * time.Minute), RenewEvery: leaseapi.Duration(time.Minute),
+			RequestID: wiretest.Asked(r).RequestID, TTL: leaseapi.Duration(5 * time.Minute), RenewEvery: leaseapi.Duration(time.Minute),
 		})
 	case what == "release":
 		json.NewEncoder(w).Encode(leaseapi.ReleaseReply{Released: []string{"a"}})

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,7 +42,7 @@ func measureCrowded(ctx context.Context, w *world) (_ []result, err error) {
 		return nil, err
 	}
 	defer c.close()
-	text, err := c.call(http.MethodPost, leaseapi.PathAcquire+"?type=many&owner=renews", "")
+	text, err := c.call(http.MethodPost, leaseapi.PathAcquire, `{"type":"many","owner":"renews"}`)
 	if err != nil {
 		return nil, err
 	}
@@ -164,10 +162,8 @@ func gather(ctx context.Context, addr string) (*gathering, error) {
 func (c *gathering) wait(w *wire, index int) error {
 	for round := 0; ; {
 		id := fmt.Sprint("crowd-", index, "-", round)
-		target := leaseapi.PathAcquire + "?" + url.Values{
-			leaseapi.ParamType: {"many"}, leaseapi.ParamOwner: {"job-" + strconv.Itoa(index)}, leaseapi.ParamRequestID: {id},
-		}.Encode()
-		if err := w.send(http.MethodPost, target, ""); err != nil {
+		ask := leaseapi.AcquireRequest{Ask: leaseapi.Ask{Type: "many"}, Owner: fmt.Sprint("job-", index), RequestID: id}
+		if err := w.asking(ask); err != nil {
 			return err
 		}
 		status, text, err := w.anyAnswer()

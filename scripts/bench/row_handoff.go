@@ -141,13 +141,13 @@ func polledHandOffs(addr string) ([]float64, error) {
 		return nil, err
 	}
 	defer waiter.close()
-	const try = leaseapi.PathAcquire + "?type=one&wait=0s"
+	const try = `{"type":"one","wait":"0s"}`
 	var took []float64
 	for i := range pollSamples {
-		if _, err := holder.call(http.MethodPost, try, ""); err != nil {
+		if _, err := holder.call(http.MethodPost, leaseapi.PathAcquire, try); err != nil {
 			return nil, err
 		}
-		if _, err := waiter.call(http.MethodPost, try, ""); err == nil {
+		if _, err := waiter.call(http.MethodPost, leaseapi.PathAcquire, try); err == nil {
 			return nil, errors.New("a lease that is held was granted")
 		}
 		ask := time.NewTimer(pollEvery)
@@ -157,7 +157,7 @@ func polledHandOffs(addr string) ([]float64, error) {
 			return nil, err
 		}
 		<-ask.C
-		if _, err := waiter.call(http.MethodPost, try, ""); err != nil {
+		if _, err := waiter.call(http.MethodPost, leaseapi.PathAcquire, try); err != nil {
 			return nil, err
 		}
 		took = append(took, time.Since(begin).Seconds())

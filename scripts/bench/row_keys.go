@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -140,8 +139,8 @@ func queueKeyed(addr string, requests int) (clients queue, err error) {
 			return clients, err
 		}
 		clients = append(clients, c)
-		query := url.Values{leaseapi.ParamType: {"many"}, leaseapi.ParamKey: {fmt.Sprint("object-", i%keyObjects)}}
-		if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
+		ask := leaseapi.Ask{Type: "many", Key: fmt.Sprint("object-", i%keyObjects)}
+		if err := c.asking(leaseapi.AcquireRequest{Ask: ask}); err != nil {
 			return clients, err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -26,11 +25,11 @@ type burst struct {
 
 // measureBurst measures the cost of requests that join a run, beside requests that only wait.
 func measureBurst(ctx context.Context, w *world) ([]result, error) {
-	joined, err := w.burst(ctx, url.Values{leaseapi.ParamKey: {"k"}, leaseapi.ParamCoalesce: {leaseapi.CoalesceJoin}, leaseapi.ParamVariant: {"v"}})
+	joined, err := w.burst(ctx, leaseapi.Ask{Key: "k", Coalesce: leaseapi.CoalesceJoin, Variant: "v"})
 	if err != nil {
 		return nil, err
 	}
-	waiting, err := w.burst(ctx, url.Values{})
+	waiting, err := w.burst(ctx, leaseapi.Ask{})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +42,7 @@ func measureBurst(ctx context.Context, w *world) ([]result, error) {
 
 // burst sends the requests while another request of the pool runs, then ends that run and waits
 // for all answers.
-func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error) {
+func (w *world) burst(ctx context.Context, ask leaseapi.Ask) (b burst, err error) {
 	s, err := w.serve(ctx, "--pool", "one=1")
 	if err != nil {
 		return b, err
@@ -57,9 +56,8 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 	if err := holder.pair("one"); err != nil {
 		return b, err
 	}
-	asks.Set(leaseapi.ParamType, "one")
-	asks.Set(leaseapi.ParamWait, "1h")
-	first, err := holder.ask(asks, "first")
+	ask.Type = "one"
+	first, err := holder.ask(ask, "first")
 	if err == nil {
 		err = json.Unmarshal(first.text, &first.granted)
 	}
@@ -72,7 +70,7 @@ func (w *world) burst(ctx context.Context, asks url.Values) (b burst, err error)
 	}
 	c := burstClients{answers: make(chan answered, burstRequests)}
 	defer c.stop()
-	if err := c.ask(s.addr, asks); err != nil {
+	if err := c.ask(s.addr, ask); err != nil {
 		return b, err
 	}
 	err = await(ctx, startTime, func() (bool, error) {
@@ -116,7 +114,7 @@ type burstClients struct {
 }
 
 // ask makes the requests; the answers come later.
-func (c *burstClients) ask(addr string, asks url.Values) error {
+func (c *burstClients) ask(addr string, ask leaseapi.Ask) error {
 	for i := range burstRequests {
 		client, err := dial(addr)
 		if err != nil {
@@ -124,7 +122,7 @@ func (c *burstClients) ask(addr string, asks url.Values) error {
 		}
 		c.connections = append(c.connections, client)
 		c.running.Go(func() {
-			a, err := client.ask(asks, fmt.Sprint("r", i))
+			a, err := client.ask(ask, fmt.Sprint("r", i))
 			a.err = err
 			if err == nil && a.status == http.StatusOK {
 				if a.err = json.Unmarshal(a.text, &a.granted); a.err == nil {
@@ -152,13 +150,10 @@ type answered struct {
 }
 
 // ask sends a request until it is granted or has ended.
-func (w *wire) ask(asks url.Values, id string) (a answered, err error) {
-	query := url.Values{leaseapi.ParamRequestID: {id}}
-	for name, values := range asks {
-		query[name] = values
-	}
+func (w *wire) ask(ask leaseapi.Ask, id string) (a answered, err error) {
+	wait := leaseapi.Duration(time.Hour)
 	for {
-		if err := w.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), ""); err != nil {
+		if err := w.asking(leaseapi.AcquireRequest{Ask: ask, RequestID: id, Wait: &wait}); err != nil {
 			return a, err
 		}
 		if a.status, a.text, err = w.anyAnswer(); err != nil || a.status != http.StatusAccepted {

@@ -115,7 +115,7 @@ func inParallel(addr string, clients int, f func(*wire) error) error {
 // pairOf takes and gives back a lease under a request id.
 func (w *wire) pairOf(n int64) error {
 	id := "million-pairs-" + strconv.FormatInt(n, 10)
-	text, err := w.call(http.MethodPost, leaseapi.PathAcquire+"?type=many&owner=job-"+id+"&request_id="+id, "")
+	text, err := w.call(http.MethodPost, leaseapi.PathAcquire, `{"type":"many","owner":"job-`+id+`","request_id":"`+id+`"}`)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"os"
-	"strconv"
 	"syscall"
 	"time"
 
@@ -23,14 +20,14 @@ const (
 // stopKinds are what the waiters of a stop ask for.
 var stopKinds = []struct {
 	what string
-	ask  func(i int) url.Values
+	ask  func(i int) *leaseapi.Ask // nil: as version 1
 }{
-	{"one pool", func(int) url.Values { return nil }},
-	{"two pools", func(int) url.Values { return url.Values{leaseapi.ParamAlso: {"other"}} }},
-	{"a key of 200", func(i int) url.Values { return url.Values{leaseapi.ParamKey: {fmt.Sprint("key-", i%200)}} }},
-	{"version 1", func(int) url.Values { return url.Values{leaseapi.ParamRequestID: nil, leaseapi.ParamOwner: nil} }},
-	{"followers of one run", func(int) url.Values {
-		return url.Values{leaseapi.ParamKey: {"key"}, leaseapi.ParamCoalesce: {leaseapi.CoalesceJoin}, leaseapi.ParamVariant: {"main"}}
+	{"one pool", func(int) *leaseapi.Ask { return &leaseapi.Ask{} }},
+	{"two pools", func(int) *leaseapi.Ask { return &leaseapi.Ask{Also: []leaseapi.Also{{Type: "other"}}} }},
+	{"a key of 200", func(i int) *leaseapi.Ask { return &leaseapi.Ask{Key: fmt.Sprint("key-", i%200)} }},
+	{"version 1", func(int) *leaseapi.Ask { return nil }},
+	{"followers of one run", func(int) *leaseapi.Ask {
+		return &leaseapi.Ask{Key: "key", Coalesce: leaseapi.CoalesceJoin, Variant: "main"}
 	}},
 }
 
@@ -69,7 +66,7 @@ func stoppable() (int, error) {
 
 // stopTime stops a leader while many wait for a held lease. It returns how long it takes until the lead
 // is free, and how much CPU time until the leader's end.
-func (w *world) stopTime(ctx context.Context, d database, waiters int, ask func(int) url.Values) (took, cpu time.Duration, err error) {
+func (w *world) stopTime(ctx context.Context, d database, waiters int, ask func(int) *leaseapi.Ask) (took, cpu time.Duration, err error) {
 	db, err := d.start(ctx, w)
 	if err != nil {
 		return 0, 0, err
@@ -119,11 +116,12 @@ func (w *world) stopTime(ctx context.Context, d database, waiters int, ask func(
 			return 0, 0, fmt.Errorf("waiter %d: %w", i, err)
 		}
 		q = append(q, c)
-		values := url.Values{leaseapi.ParamType: {"one"}, leaseapi.ParamOwner: {"job"}, leaseapi.ParamRequestID: {"stop-" + strconv.Itoa(i)}}
-		for name, value := range ask(i) {
-			values[name] = value
+		if a := ask(i); a == nil {
+			err = c.acquiring("one")
+		} else {
+			a.Type = "one"
+			err = c.asking(leaseapi.AcquireRequest{Ask: *a, Owner: "job", RequestID: fmt.Sprint("stop-", i)})
 		}
-		err = c.send(http.MethodPost, leaseapi.PathAcquire+"?"+values.Encode(), "")
 		if i == 0 && err == nil {
 			_, err = c.answer()
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"strconv"
 	"strings"
@@ -116,7 +115,7 @@ func lineUp(ctx context.Context, dial func() (*wire, error), typ string, n int) 
 			}
 			q = append(q, c)
 			// With an owner the answer says generations, which show the order.
-			if err := c.send(http.MethodPost, leaseapi.PathAcquire+"?type="+typ+"&owner=job-"+strconv.Itoa(len(q)), ""); err != nil {
+			if err := c.asking(leaseapi.AcquireRequest{Ask: leaseapi.Ask{Type: typ}, Owner: fmt.Sprint("job-", len(q))}); err != nil {
 				return q, err
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 
 	"github.com/leasectl/leasectl/leaseapi"
 )
@@ -62,6 +63,16 @@ func (w *wire) call(method, target, body string) ([]byte, error) {
 // understand as well.
 func (w *wire) acquiring(typ string) error {
 	return w.send(http.MethodPost, leaseapi.PathAcquire+"?type="+typ, "")
+}
+
+// asking sends a request of our wire.
+func (w *wire) asking(r leaseapi.AcquireRequest) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	query := url.Values{leaseapi.ParamType: {r.Type}, leaseapi.ParamAsk: {string(body)}} // the bare peers know the type only
+	return w.send(http.MethodPost, leaseapi.PathAcquire+"?"+query.Encode(), "")
 }
 
 func (w *wire) releasing(name string) error {

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	"github.com/leasectl/leasectl/cmd/leasectl/clitest"
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 	"github.com/leasectl/leasectl/lockfile"
 )
@@ -178,7 +179,7 @@ func TestKilledBeforeTheNextID(t *testing.T) {
 		defer mu.Unlock()
 		switch req.URL.Path {
 		case leaseapi.PathAcquire:
-			asked = append(asked, req.URL.Query().Get(leaseapi.ParamRequestID))
+			asked = append(asked, wiretest.Asked(req).RequestID)
 			out.Header().Set("Content-Type", leaseapi.ContentTypeProblem)
 			out.WriteHeader(http.StatusGone)
 			json.NewEncoder(out).Encode(leaseapi.Problem{Type: leaseapi.ProblemEnded, Status: http.StatusGone, Reason: leaseapi.ReasonUnconfirmed})

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/leasectl/leasectl/internal/wiretest"
 	"github.com/leasectl/leasectl/leaseapi"
 )
 
@@ -63,7 +64,7 @@ func (p *Proxy) acquire(w http.ResponseWriter, r *http.Request) {
 	name := fmt.Sprint("lease", generation)
 	Reply(w, http.StatusOK, leaseapi.AcquireReply{
 		Names: []string{name}, Leases: []leaseapi.Lease{{Name: name, Generation: generation}},
-		RequestID: r.FormValue("request_id"),
+		RequestID: wiretest.Asked(r).RequestID,
 		TTL:       leaseapi.Duration(p.grantTTL), RenewEvery: leaseapi.Duration(p.RenewEvery),
 	})
 }

@@ -226,7 +226,7 @@ func (s *scene) record() lockfile.Record {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 	return lockfile.Record{
 		State: lockfile.HandleHeld, RequestID: "R7", Owner: "job-1", Proxy: s.w.Proxy.URL, Store: "S7", Seal: "5e", Adapter: "A7",
-		Ask:   leaseapi.Ask{Type: "one", Items: 1, HasItems: true, Key: "k", KeyMode: leaseapi.KeyWrite, Coalesce: leaseapi.CoalesceJoin, Variant: "v", Priority: 1},
+		Ask:   leaseapi.Ask{Type: "one", Items: new(1), Key: "k", KeyMode: leaseapi.KeyWrite, Coalesce: leaseapi.CoalesceJoin, Variant: "v", Priority: 1},
 		Units: 1, Resizes: 1, TTL: time.Hour, Leases: sceneLeases, SharedList: s.path("steps/leases"), AcquiredAt: at, ReleaseAt: at, KeeperPID: 1,
 	}
 }

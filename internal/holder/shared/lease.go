@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,14 +40,12 @@ func dir(h *holder.Holder) string { return filepath.Join(h.StateDir, "shared") }
 
 // checkAsk refuses what one user would ask for in the name of all.
 func checkAsk(a leaseapi.Ask) error {
-	a.HasItems, a.Overcommit = false, false
-	rest := url.Values{}
-	leaseapi.EncodeAsk(&a, rest)
+	a.Items, a.Overcommit = nil, false
+	rest := leaseapi.Said(&a)
 	if len(rest) == 0 {
 		return nil
 	}
-	first := slices.Sorted(maps.Keys(rest))[0]
-	return usage.Errorf("%s does not go with a shared lease: it is taken for all who use it", first)
+	return usage.Errorf("%s does not go with a shared lease: it is taken for all who use it", slices.Min(rest))
 }
 
 // leaseFor returns the shared lease that a request is for.
@@ -69,12 +65,9 @@ func leaseFor(ctx context.Context, h *holder.Holder, o Options, r holder.Request
 	key := digest(l.boot, l.space, strconv.Itoa(os.Getuid()), proxy, r.Type, o.Name)
 	l.file = lockfile.Shared(filepath.Join(dir(h), key))
 	l.wanted = lockfile.Round{
-		Type: r.Type, Count: r.Count, Proxy: proxy, TTL: r.TTL, Owner: ownerOf(l.shown, key),
+		Type: r.Type, Count: r.Count, Items: r.Items, Proxy: proxy, TTL: r.TTL, Owner: ownerOf(l.shown, key),
 		Service: o.Service.record(),
 		MaxUses: o.MaxUses, Bound: o.MaxUses + o.MaxUses*o.Percent/100, MaxAge: o.MaxAge,
-	}
-	if r.HasItems {
-		l.wanted.Items = new(r.Items)
 	}
 	if identity != "" {
 		l.wanted.Token = digest(key, identity)[:8]

@@ -28,7 +28,7 @@ const (
 // has not come back after a restart or a stall.
 type waiterRecord struct {
 	Type string `json:"type"`
-	asked
+	pool.Ask
 	Units      int           `json:"units,omitempty"`
 	Owner      string        `json:"owner,omitempty"`
 	TTL        time.Duration `json:"ttl"`
@@ -82,7 +82,7 @@ func writeQueue(t Table, c *pool.Change) error {
 		}
 		w := c.Waiter
 		return putJSON(t, recordKey(keyWaiter, w.ID), waiterRecord{
-			Type: w.Type, asked: asked(w.Ask), Units: w.Units, Follows: w.Follows,
+			Type: w.Type, Ask: w.Ask, Units: w.Units, Follows: w.Follows,
 			Owner: w.Owner, TTL: w.TTL,
 			Arrival: w.Arrival, Arrived: w.Arrived, HoldsUntil: w.HoldsUntil, KeptUntil: w.KeptUntil,
 			PriorityNow: w.PriorityNow, Older: w.Older, Overtaken: w.Overtaken,
@@ -134,7 +134,7 @@ func addQueue(snap *pool.Snapshot, key, payload []byte) error {
 		}
 		snap.Waiters = append(snap.Waiters, pool.Waiter{
 			Request: pool.Request{
-				ID: name, Type: w.Type, Owner: w.Owner, TTL: w.TTL, Ask: pool.Ask(w.asked),
+				ID: name, Type: w.Type, Owner: w.Owner, TTL: w.TTL, Ask: w.Ask,
 			},
 			Units:   w.Units,
 			Follows: w.Follows,

@@ -24,7 +24,7 @@ type leaseRecord struct {
 	Generation uint64 `json:"generation"`
 	Owner      string `json:"owner,omitempty"`
 	RequestID  string `json:"request_id,omitempty"`
-	asked
+	pool.Ask
 	AskedType   string        `json:"asked_type,omitempty"`
 	Units       int           `json:"units,omitempty"` // if more than 1
 	Resizes     int           `json:"resizes,omitempty"`
@@ -117,7 +117,7 @@ func Add(snap *pool.Snapshot, key, payload []byte) error {
 func (r leaseRecord) lease(name string) pool.Lease {
 	return pool.Lease{
 		Name: name, Type: r.Type, Generation: r.Generation, Owner: r.Owner,
-		RequestID: r.RequestID, Ask: pool.Ask(r.asked), AskedType: r.AskedType, Units: max(r.Units, 1), Resizes: r.Resizes,
+		RequestID: r.RequestID, Ask: r.Ask, AskedType: r.AskedType, Units: max(r.Units, 1), Resizes: r.Resizes,
 		TTL: r.TTL, Granted: r.Granted, ReleaseAt: r.ReleaseAt, Provisional: r.Provisional,
 		Outcome: pool.OutcomeOf(r.Outcome), Broken: r.Broken, Expires: r.Expires, Extended: r.Extended,
 		OtherLost: r.OtherLost, At: fromMillis(r.At),
@@ -151,7 +151,7 @@ func putLeases(t Table, leases []pool.Lease) error {
 func putLease(t Table, l *pool.Lease) error {
 	r := leaseRecord{
 		Type: l.Type, Generation: l.Generation, Owner: l.Owner,
-		RequestID: l.RequestID, asked: asked(l.Ask), AskedType: l.AskedType, Resizes: l.Resizes,
+		RequestID: l.RequestID, Ask: l.Ask, AskedType: l.AskedType, Resizes: l.Resizes,
 		TTL: l.TTL, Granted: l.Granted, ReleaseAt: l.ReleaseAt, Provisional: l.Provisional,
 		Outcome: l.Outcome.String(), Broken: l.Broken, Extended: l.Extended,
 		OtherLost: l.OtherLost, At: millis(l.At),
@@ -185,20 +185,3 @@ func putJSON(t Table, key []byte, record any) error {
 
 // recordKey returns the key of the record of this kind and name.
 func recordKey(kind byte, name string) []byte { return append([]byte{kind}, name...) }
-
-// asked is a [pool.Ask] in the records of leases and waiters. It has the fields of pool.Ask
-// in the same order, so that one type converts to the other.
-type asked struct {
-	Count      int           `json:"count"`
-	Items      int           `json:"items,omitempty"`
-	Key        string        `json:"key,omitempty"`
-	Name       string        `json:"name,omitempty"` // that was asked for
-	Variant    string        `json:"variant,omitempty"`
-	Coalesce   pool.Coalesce `json:"coalesce,omitempty"` // written as a word
-	ReadsKey   bool          `json:"reads_key,omitempty"`
-	HasItems   bool          `json:"has_items,omitempty"`
-	Weighted   bool          `json:"weighted,omitempty"`
-	Also       string        `json:"also,omitempty"` // a type a line
-	Priority   int           `json:"priority,omitempty"`
-	Overcommit bool          `json:"overcommit,omitempty"`
-}

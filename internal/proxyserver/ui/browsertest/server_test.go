@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -130,7 +129,7 @@ type lease struct {
 // acquire takes a lease, which must be free, and confirms it.
 func (s *server) acquire(typ, id, owner string) lease {
 	s.t.Helper()
-	status, text := s.call("/lease/acquire?"+url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}}.Encode(), "")
+	status, text := s.call("/lease/acquire", fmt.Sprintf(`{"type":%q,"request_id":%q,"owner":%q}`, typ, id, owner))
 	var reply struct{ Leases []lease }
 	if err := json.Unmarshal([]byte(text), &reply); err != nil || status != 200 {
 		s.t.Fatalf("acquire: %d %s", status, text)
@@ -160,12 +159,18 @@ func (s *server) queue(typ, id, owner string, more ...string) <-chan string {
 
 // ask asks for a lease once, and returns the status and the body of the answer.
 func (s *server) ask(typ, id, owner string, more ...string) string {
-	query := url.Values{"type": {typ}, "request_id": {id}, "owner": {owner}, "wait": {"1h"}}
-	for _, parameter := range more {
-		key, value, _ := strings.Cut(parameter, "=")
-		query.Add(key, value)
+	asks := map[string]any{"type": typ, "request_id": id, "owner": owner, "wait": "1h"}
+	for _, field := range more {
+		key, value, _ := strings.Cut(field, "=")
+		if asks[key] = value; key == "also" {
+			asks[key] = []map[string]string{{"type": value}}
+		}
 	}
-	req, err := http.NewRequest("POST", s.url+"/lease/acquire?"+query.Encode(), nil)
+	body, err := json.Marshal(asks)
+	if err != nil {
+		return err.Error()
+	}
+	req, err := http.NewRequest("POST", s.url+"/lease/acquire", bytes.NewReader(body))
 	if err != nil {
 		return err.Error()
 	}
