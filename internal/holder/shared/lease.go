@@ -159,7 +159,8 @@ func givenBack(r *lockfile.Round) bool {
 		return false // something else is at its path
 	}
 	now, err := handle.Read()
-	return errors.Is(err, fs.ErrNotExist) || now.RequestID != "" && now.RequestID != r.RequestID
+	gone := errors.Is(err, fs.ErrNotExist) && !handle.HasRecord() // a command that removes the names alone gives nothing back
+	return gone || now.RequestID != "" && now.RequestID != r.RequestID
 }
 
 // errGivenBack: the users have lost a shared lease, since somebody gave it back through its
