@@ -453,6 +453,10 @@ func serviceKilledAtRandom(t *testing.T, w *world) {
 				if group, err := syscall.Getpgid(services[len(services)-1]); err == nil && group != syscall.Getpgrp() {
 					kill(group) // the guard
 				}
+				// Nobody ends the rest of the group if its keeper is killed before it has noticed.
+				for end := time.Now().Add(clitest.Patience); time.Now().Before(end) && slices.ContainsFunc(services, process.Lives); {
+					time.Sleep(5 * time.Millisecond)
+				}
 			}
 		}
 	})

@@ -32,7 +32,7 @@ import (
 var strangersFor = flag.Duration("strangers-for", 0, "how long TestStrangersCampaign lasts for each kind of stranger, with a bound of a second for each call: 1m, for a whole campaign; 0: all kinds together, for two seconds")
 
 const (
-	strangers = 400
+	strangers = 200
 	// strangersFiles is the server's limit of open files, so that strangers need few connections.
 	strangersFiles  = 160
 	strangersMemory = 512 << 10 // in KiB
@@ -88,7 +88,7 @@ func strangerKinds(t *testing.T, issuer *authtest.Issuer) map[string]func() stri
 }
 
 // TestStrangersCampaign lets strangers do their worst against a server that has room for few
-// connections, with 400 connections at once. Meanwhile callers go on, on the wire of version 1, on
+// connections, with 200 connections at once. Meanwhile callers go on, on the wire of version 1, on
 // ours and on the page: 95 % of their calls are answered within a second (half of them at all in a short
 // run), and a lease with a TTL of 20 s stays, if the machine is quick enough; and the server takes less
 // than 512 MiB.
