@@ -203,5 +203,7 @@ func listed(typed string, names []string) (lists []string) {
 
 // beginning returns the words that begin with typed. It overwrites words.
 func beginning(typed string, words []string) []string {
-	return slices.DeleteFunc(words, func(word string) bool { return !strings.HasPrefix(word, typed) })
+	return slices.DeleteFunc(words, func(word string) bool {
+		return !strings.HasPrefix(word, typed) || strings.HasPrefix(word, "-") // which would be an option
+	})
 }

@@ -102,7 +102,7 @@ func isHostPart(part string) bool {
 
 // ownAuthority reports whether clients that trust the authority accept the certificate, in its time.
 func (w *writer) ownAuthority() bool {
-	text, err := os.ReadFile(w.path(Authority))
+	text, err := w.read(Authority)
 	if err != nil {
 		return false
 	}
@@ -148,7 +148,15 @@ func (w *writer) checkHosts(hosts []string) (host string, err error) {
 }
 
 func (w *writer) load(certificate, key string) (tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(w.path(certificate), w.path(key))
+	text, err := w.read(certificate)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	secret, err := w.read(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	pair, err := tls.X509KeyPair(text, secret)
 	if err != nil {
 		err = fmt.Errorf("%s: %w", w.path(certificate), err)
 	}
@@ -188,9 +196,24 @@ func (w *writer) sign(certificate, key string, template, signer *x509.Certificat
 	return w.file(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
+// mostBytes is far more than a key or a certificate has.
+const mostBytes = 1 << 20
+
+// read returns the content of a file. Nothing else is read: a pipe would be waited for.
+func (w *writer) read(name string) ([]byte, error) {
+	info, err := os.Stat(w.path(name))
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > mostBytes {
+		return nil, fmt.Errorf("%s is no file of a key or a certificate: remove it, or use another directory", w.path(name))
+	}
+	return os.ReadFile(w.path(name))
+}
+
 // key returns the key in a file, which it makes if it is missing.
 func (w *writer) key(name string) (crypto.Signer, error) {
-	text, err := os.ReadFile(w.path(name))
+	text, err := w.read(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return w.newKey(name)
 	} else if err != nil {

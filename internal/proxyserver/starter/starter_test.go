@@ -206,6 +206,15 @@ func TestWriteFails(t *testing.T) {
 			t.Errorf("%s: left %v, %v", tt.name, entries, err)
 		}
 	}
+	for _, name := range []string{starter.Key, starter.AuthorityKey} { // nobody waits for a pipe
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(filepath.Join(dir, name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := starter.Write(dir, options); err == nil || !strings.Contains(err.Error(), name+" is no file of a key") {
+			t.Errorf("a pipe as %s: %v", name, err)
+		}
+	}
 	dir := t.TempDir()
 	write(t, dir, options)
 	if _, err := starter.Write(dir, starter.Options{Hosts: []string{"other.example"}, Pools: options.Pools}); err == nil || !strings.Contains(err.Error(), "tls.crt is not for other.example") {
