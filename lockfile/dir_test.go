@@ -101,6 +101,9 @@ func TestCopiedStateDir(t *testing.T) {
 		if name == "copied" { // with what it was used for meanwhile
 			again := filepath.Join(in, "copied again")
 			ok(t, os.CopyFS(again, os.DirFS(dir)))
+			for _, d := range []string{again, filepath.Join(again, filepath.Base(got))} {
+				ok(t, os.Chmod(d, 0o700)) // whatever the umask is
+			}
 			ok(t, os.Rename(filepath.Join(again, filepath.Base(got)), filepath.Join(again, "here-"+birthOf(again)))) // as who knows its birth would
 			if got := PrivateDir(again); filepath.Dir(filepath.Dir(got)) != again {
 				t.Errorf("a copy of what was used is used: %s", got)
