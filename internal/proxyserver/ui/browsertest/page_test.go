@@ -156,7 +156,7 @@ func TestReserve(t *testing.T) {
 	w.shows("#reserved", "oncall")
 	w.shows("#state", "1 reserved")
 	told := s.queue("aws", "late", "somebody", "name=aws-1")
-	w.shows("#queue", "wants aws-1, reserved by oncall: disk is replaced")
+	w.shows("#queue", "wants aws-1, reserved by oncall token oncall: disk is replaced")
 	s.acquire("aws", "other", "another")
 	w.shows("#held", "aws-0")
 	w.keep("reserved")
