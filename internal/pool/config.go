@@ -57,8 +57,8 @@ type Config struct {
 	Overtake *Decimal
 
 	// Adapt makes the pool find its limit; nil: the limit is the capacity. Hold is how long a
-	// lease is usually held, for estimates until one has ended. With both, the pace is the [AutoPace] of Hold and the limit, and
-	// Pace is not used.
+	// lease is usually held, for estimates until one has ended. With Adapt and Hold the pace is the
+	// [AutoPace] of Hold and the limit, and Pace is not used.
 	Adapt *Adapt
 	Hold  time.Duration
 

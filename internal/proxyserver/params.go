@@ -75,7 +75,7 @@ func parseAcquire(w http.ResponseWriter, r *http.Request, body []byte) (p *acqui
 // Version 1 ignores a body, so one beside a query must say that it is JSON.
 func isOurs(r *http.Request, body []byte) bool {
 	isJSON := r.URL.RawQuery == "" || strings.HasPrefix(r.Header.Get("Content-Type"), contentTypeJSON)
-	return isJSON && len(body) > 0 && body[0] == '{'
+	return isJSON && bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte{'{'})
 }
 
 // readVersion1 reads the parameters of version 1. After a count of 0 it ignores the rest. It answers an error
